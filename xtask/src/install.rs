@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::outside::target;
 use crate::process::{Runner, Task};
+use crate::setup::on_path;
 use crate::steps::manifest_value;
 
 /// Writes the header of the C interface from its sources.
@@ -101,6 +102,38 @@ pub(crate) fn run(
         })?;
     }
     println!("installed farside {version} under {}", prefix.display());
+    // Where no MPI is, there are no programs of it either.
+    if on_path("mpicc.openmpi") || on_path("mpicc.mpich") {
+        mpi(root, destination, debug, runner, until)?;
+    }
+    Ok(())
+}
+
+/// Builds and installs the libraries that take over the one-sided calls of MPI programs.
+pub(crate) fn mpi(
+    root: &Path,
+    destination: &Destination<'_>,
+    debug: bool,
+    runner: &Runner,
+    until: Instant,
+) -> Result<()> {
+    let (profile, built) = if debug { ("dev", "debug") } else { ("release", "release") };
+    let line =
+        format!("rustc --locked --profile {profile} -p farside-mpi --lib --crate-type staticlib");
+    let task = Task::new(root, "cargo", &line);
+    println!("$ {task}");
+    runner.run(&task, until).with_context(|| format!("`{task}`"))?;
+    let prefix = destination.make()?;
+    let mut command = Command::new("sh");
+    command
+        .env("LIBDIR", destination.libdir)
+        .arg(root.join("crates/mpi/install.sh"))
+        .arg(target(root).join(built).join("libfarside_mpi.a"));
+    let said = output(match destination.staging {
+        None => command.env_remove("DESTDIR").arg(&prefix),
+        Some(staging) => command.env("DESTDIR", staging).arg(destination.prefix),
+    })?;
+    print!("{}", String::from_utf8_lossy(&said));
     Ok(())
 }
 

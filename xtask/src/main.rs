@@ -3,7 +3,8 @@
 //! `test` is the whole of what CI runs, so that a developer can run exactly the same; `quick` gives
 //! a verdict on the crates that were changed; `tidy` checks the invariants of the workspace that no
 //! compiler knows; `setup` provides what the tests need from outside of Rust; `install` builds and
-//! installs everything, `deb` makes a Debian package of it, and `header` writes the headers of the
+//! installs everything, `mpi` the libraries that MPI programs preload, `deb` makes a Debian package
+//! of it, and `header` writes the headers of the
 //! C interface and of OpenSHMEM.
 
 #![forbid(unsafe_code)]
@@ -56,6 +57,9 @@ enum Command {
     Header,
     /// Build and install the command, its manual pages and completions, and the C interface
     Install(InstallArgs),
+    /// Build the libraries that take over the one-sided calls of MPI programs, for each MPI whose
+    /// headers are here
+    Mpi(MpiArgs),
     /// Make a Debian package of what `install` installs, in target/debian
     Deb(DebArgs),
     /// Write the README's table of what works on which fabric, as the last tests found it
@@ -69,6 +73,17 @@ struct InstallArgs {
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
     /// Install what compiles faster, instead of what runs faster
+    #[arg(long)]
+    debug: bool,
+}
+
+/// What can be chosen about the libraries for MPI.
+#[derive(Args)]
+struct MpiArgs {
+    /// Install under this directory, in lib, instead of target/mpi
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+    /// Build what compiles faster, instead of what runs faster
     #[arg(long)]
     debug: bool,
 }
@@ -153,6 +168,15 @@ fn run(cli: &Cli) -> Result<()> {
             let InstallArgs { prefix, debug } = arguments;
             let destination = Destination { staging: None, prefix, libdir: "lib" };
             install::run(&root, &destination, *debug, &Runner::start()?, until)
+        }
+        Command::Mpi(arguments) => {
+            let until = Instant::now() + Duration::from_secs(2 * STEP_MINUTES_MAX * 60);
+            let runner = Runner::start()?;
+            setup::run(&root, &runner, until)?;
+            let prefix = arguments.prefix.clone();
+            let prefix = prefix.unwrap_or_else(|| outside::target(&root).join("mpi"));
+            let destination = Destination { staging: None, prefix: &prefix, libdir: "lib" };
+            install::mpi(&root, &destination, arguments.debug, &runner, until)
         }
         Command::Deb(arguments) => {
             let until = Instant::now() + Duration::from_secs(3 * STEP_MINUTES_MAX * 60);

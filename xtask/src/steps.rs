@@ -18,14 +18,15 @@ const FEATURES: &[&str] = &["containers", "dsm", "epoch", "ofi", "sim"];
 /// Leaves out the crates that are not published.
 pub(crate) const UNPUBLISHED: &str = "--exclude xtask --exclude farside-capi --exclude \
                                       farside-conformance --exclude farside-handles --exclude \
-                                      farside-namespaces --exclude farside-overlay --exclude \
-                                      farside-shmem --exclude farside-testing";
+                                      farside-mpi --exclude farside-namespaces --exclude \
+                                      farside-overlay --exclude farside-shmem --exclude \
+                                      farside-testing";
 /// Packages the crates that are published; a working tree may have changes.
 pub(crate) const PACKAGE: &str = "package --allow-dirty --workspace --exclude xtask --exclude \
                                   farside-capi --exclude farside-conformance --exclude \
-                                  farside-handles --exclude farside-namespaces --exclude \
-                                  farside-overlay --exclude farside-shmem --exclude \
-                                  farside-testing";
+                                  farside-handles --exclude farside-mpi --exclude \
+                                  farside-namespaces --exclude farside-overlay --exclude \
+                                  farside-shmem --exclude farside-testing";
 
 /// One step of the checks. Their order here is the order in which they run: cheap ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -9,6 +9,7 @@ mod info;
 mod job;
 mod manual;
 mod mode;
+mod preload;
 mod run;
 
 use std::io::Write;
@@ -39,6 +40,11 @@ enum Command {
     Bench(bench::Arguments),
     /// Explore the schedules of protocols, and say whether they keep what they promise
     Check(check::Arguments),
+    #[command(
+        about = "Run an MPI program with its one-sided calls taken over",
+        long_about = preload::ABOUT
+    )]
+    Preload(preload::Arguments),
     /// Say what this machine offers, what is too small, and what to do about it
     Info(info::Arguments),
     /// Print completions for a shell
@@ -81,6 +87,7 @@ fn main() -> ExitCode {
         Command::App(arguments) => app::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Preload(arguments) => preload::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Completions(arguments) => manual::complete(&arguments),
         Command::Man(arguments) => manual::write(&arguments),

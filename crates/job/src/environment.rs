@@ -107,6 +107,17 @@ pub const VARIABLES: &[Variable] = &[
         crate::MARK,
         "a name that no other job has: what bears it is ended should the launcher be killed",
     ),
+    user("FARSIDE_MPI", "`off` leaves the one-sided calls of a preloaded MPI program to MPI"),
+    user(
+        "FARSIDE_MPI_VERBOSE",
+        "a preloaded library says what it takes over, and what it does not",
+    ),
+    user("FARSIDE_MPI_SUMMARY", "a preloaded library says at the end what each rank has done"),
+    user(
+        "FARSIDE_MPI_SERVICE",
+        "memory of MPI programs is read and written by a thread of its process, not by the \
+         kernel's cross-memory calls",
+    ),
     Variable {
         name: "FARSIDE_LONG",
         set_by: SetBy::Tester,

@@ -1,0 +1,106 @@
+/* What the files of the border share. */
+#ifndef FARSIDE_MPI_BORDER_H
+#define FARSIDE_MPI_BORDER_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include "core.h"
+
+/* What is exported, under MPI's name and the one for profiling. */
+#define API __attribute__((visibility("default")))
+#define ALSO(name) extern __typeof__(name) P##name __attribute__((alias(#name))) API;
+
+/* MPI's own function of a name that this library has taken. */
+#define REAL(name) \
+    ({ \
+        static void *found; \
+        if (found == NULL) \
+            found = find_in_mpi("P" SPELLED(name)); \
+        (__typeof__(&P##name))found; \
+    })
+#define SPELLED(name) #name
+void *find_in_mpi(const char *name);
+void *find_object(const char *name);
+
+/* Objects of Open MPI, such as that of MPI_COMM_WORLD. They are looked for when they are used:
+ * programs that are not MPI's have none, and others load MPI while they run. */
+#ifdef OPEN_MPI
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, global) \
+    ({ \
+        static void *found; \
+        if (found == NULL) \
+            found = find_object(#global); \
+        (type)found; \
+    })
+#endif
+
+/* A window that was taken over. The real window carries the handle, and has no memory. */
+struct window {
+    MPI_Win real;
+    void *core;
+    void *team;             /* of its own, if threads may be in fences of several; else null */
+    struct communicator *communicator;
+    int flavor, model;
+    void *base;             /* the attributes of this member */
+    MPI_Aint size;
+    int unit;
+    void *block;            /* memory to give back, or null */
+    struct farside_mpi_part *parts;
+    bool is_shared;
+    MPI_Info info;
+};
+
+/* A communicator over which there are windows. */
+struct communicator {
+    MPI_Comm own;           /* the same members; nothing of the program is on it */
+    void *team;
+    int size, rank;
+    int *world_ranks;
+    int uses;
+    struct communicator *next;
+};
+
+/* setup.c */
+extern bool is_running;     /* whether windows are taken over */
+extern bool has_threads;
+extern MPI_Comm world;      /* all processes; errors return; nothing of the program is on it */
+void enter(void);           /* alone in the border, if there are several threads */
+void leave(void);
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void count_operation(uint64_t bytes);
+
+/* yield.c */
+extern bool yields;         /* whether a rank that waits in MPI lets others run */
+
+/* communicators.c */
+struct communicator *communicator_of(MPI_Comm comm);
+int communicator_team(struct communicator *communicator, void **team);
+void communicator_release(struct communicator *communicator);
+void communicators_forget(void);
+
+/* windows.c */
+struct window *window_of(MPI_Win win);
+int windows_left(void);
+
+/* info.c */
+void info_start(struct window *window, MPI_Info given);
+
+/* types.c: null, and an MPI error, if the type cannot be used. */
+const struct farside_mpi_type *type_of(MPI_Datatype type, int *error);
+/* The same with the gaps of pairs filled: for accumulates. */
+const struct farside_mpi_type *numbers_of(MPI_Datatype type, int *error);
+void types_start(void);
+
+/* operations.c */
+uint32_t operation_of(MPI_Op op);
+bool is_defined(uint32_t op, uint32_t number, MPI_Datatype basic);
+void fold(uint32_t number, uint32_t op, void *into, const void *from, size_t count);
+
+/* errors.c: calls the handler, and returns the code. */
+int fail_window(MPI_Win win, int class, const char *call, const char *text);
+int fail_comm(MPI_Comm comm, int class, const char *call, const char *text);
+int done(struct window *window, const char *call, int code);
+int class_of(int code);
+
+#endif

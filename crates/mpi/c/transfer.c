@@ -1,0 +1,310 @@
+/* Puts, gets and accumulates. */
+#include "border.h"
+
+typedef long long count_t;
+
+/* A call, with what it was given. */
+struct call {
+    const char *name;
+    struct window *window;
+};
+
+static int fail(const struct call *call, int class, const char *text)
+{
+    return fail_window(call->window->real, class, call->name, text);
+}
+
+/* Flattens a type, which must be committed to be used. */
+static const struct farside_mpi_type *find_type(const struct call *call, MPI_Datatype type,
+                                                bool numbers, int *error)
+{
+    const struct farside_mpi_type *found = numbers ? numbers_of(type, error)
+                                                   : type_of(type, error);
+    if (found == NULL)
+        *error = fail(call, MPI_ERR_TYPE, "a datatype that is none, or of a kind not known");
+    return found;
+}
+
+static int check_counts(const struct call *call, count_t origin, count_t target)
+{
+    if (origin < 0 || target < 0)
+        return fail(call, MPI_ERR_COUNT, "a count is negative");
+    return MPI_SUCCESS;
+}
+
+static int check_target(const struct call *call, int rank, MPI_Aint disp)
+{
+    if (rank < 0 || rank >= call->window->communicator->size)
+        return fail(call, MPI_ERR_RANK, "there is no such target");
+    if (disp < 0 && call->window->flavor != MPI_WIN_FLAVOR_DYNAMIC)
+        return fail(call, MPI_ERR_DISP, "the displacement is negative");
+    return MPI_SUCCESS;
+}
+
+enum way { PUT, GET };
+
+static int move(enum way way, const char *name, struct window *window, const void *origin,
+                count_t origin_count, MPI_Datatype origin_type, int rank, MPI_Aint disp,
+                count_t target_count, MPI_Datatype target_type)
+{
+    struct call call = { name, window };
+    int error = check_counts(&call, origin_count, target_count);
+    if (error != MPI_SUCCESS || rank == MPI_PROC_NULL)
+        return error;
+    error = check_target(&call, rank, disp);
+    if (error != MPI_SUCCESS)
+        return error;
+    const struct farside_mpi_type *here = find_type(&call, origin_type, false, &error);
+    if (here == NULL)
+        return error;
+    const struct farside_mpi_type *there = here;
+    if (target_type != origin_type)
+        there = find_type(&call, target_type, false, &error);
+    if (there == NULL)
+        return error;
+    struct farside_mpi_buffer buffer = { (void *)origin, here, (uint64_t)origin_count };
+    struct farside_mpi_at at = { rank, disp, there, (uint64_t)target_count };
+    if (here->size * (uint64_t)origin_count > there->size * (uint64_t)target_count && way == PUT)
+        return fail(&call, MPI_ERR_TRUNCATE, "the origin has more bytes than the target");
+    count_operation(there->size * (uint64_t)target_count);
+    return done(window, name, way == PUT ? farside_mpi_put(window->core, &buffer, &at)
+                                         : farside_mpi_get(window->core, &buffer, &at));
+}
+
+static int combine(const char *name, struct window *window, const void *origin,
+                   count_t origin_count, MPI_Datatype origin_type, void *result,
+                   count_t result_count, MPI_Datatype result_type, int rank, MPI_Aint disp,
+                   count_t target_count, MPI_Datatype target_type, MPI_Op op, bool fetches)
+{
+    struct call call = { name, window };
+    int error = check_counts(&call, op == MPI_NO_OP ? 0 : origin_count, target_count);
+    if (error != MPI_SUCCESS || rank == MPI_PROC_NULL)
+        return error;
+    error = check_target(&call, rank, disp);
+    if (error != MPI_SUCCESS)
+        return error;
+    uint32_t operation = operation_of(op);
+    if (operation == NO_OPERATION)
+        return fail(&call, MPI_ERR_OP, "the operation is not a predefined one");
+    const struct farside_mpi_type *there = find_type(&call, target_type, true, &error);
+    if (there == NULL)
+        return error;
+    const struct farside_mpi_type *here = there;
+    if (operation != NOTHING && origin_type != target_type
+        && (here = find_type(&call, origin_type, true, &error)) == NULL)
+        return error;
+    const struct farside_mpi_type *back = there;
+    if (fetches && result_type != target_type
+        && (back = find_type(&call, result_type, true, &error)) == NULL)
+        return error;
+    if (there->size * (uint64_t)target_count == 0)
+        return MPI_SUCCESS;
+    if (!is_defined(operation, there->number, target_type))
+        return fail(&call, MPI_ERR_OP, "the operation is not defined for the datatype");
+    struct farside_mpi_buffer from = { (void *)origin, here,
+                                       operation == NOTHING ? 0 : (uint64_t)origin_count };
+    struct farside_mpi_buffer into = { result, back, (uint64_t)result_count };
+    struct farside_mpi_at at = { rank, disp, there, (uint64_t)target_count };
+    struct farside_mpi_combination combination = { there->number, operation, fold };
+    if (operation != NOTHING && here->size * from.count != there->size * at.count)
+        return fail(&call, MPI_ERR_TRUNCATE, "origin and target have different lengths");
+    count_operation(there->size * at.count);
+    return done(window, name, farside_mpi_accumulate(window->core, &from, fetches ? &into : NULL,
+                                                     &at, &combination));
+}
+
+/* A request that is complete: what it stands for was done by the call itself. */
+static int query(void *state, MPI_Status *status)
+{
+    (void)state;
+    PMPI_Status_set_elements(status, MPI_BYTE, 0);
+    PMPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    return MPI_SUCCESS;
+}
+
+static int release(void *state)
+{
+    (void)state;
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *state, int complete)
+{
+    (void)state, (void)complete;
+    return MPI_SUCCESS;
+}
+
+static int complete_request(int error, MPI_Request *request)
+{
+    if (error != MPI_SUCCESS)
+        return error;
+    error = PMPI_Grequest_start(query, release, cancel, NULL, request);
+    return error == MPI_SUCCESS ? PMPI_Grequest_complete(*request) : error;
+}
+
+/* Each call in the form with int counts, and in that with large ones where the MPI has it. */
+#define TRANSFERS(suffix, count) \
+    API int MPI_Put##suffix(const void *origin, count origin_count, MPI_Datatype origin_type, \
+                            int rank, MPI_Aint disp, count target_count, \
+                            MPI_Datatype target_type, MPI_Win win) \
+    { \
+        struct window *window = window_of(win); \
+        if (window == NULL) \
+            return REAL(MPI_Put##suffix)(origin, origin_count, origin_type, rank, disp, \
+                                    target_count, target_type, win); \
+        return move(PUT, "MPI_Put", window, origin, origin_count, origin_type, rank, disp, \
+                    target_count, target_type); \
+    } \
+    API int MPI_Get##suffix(void *origin, count origin_count, MPI_Datatype origin_type, int rank, \
+                            MPI_Aint disp, count target_count, MPI_Datatype target_type, \
+                            MPI_Win win) \
+    { \
+        struct window *window = window_of(win); \
+        if (window == NULL) \
+            return REAL(MPI_Get##suffix)(origin, origin_count, origin_type, rank, disp, \
+                                    target_count, target_type, win); \
+        return move(GET, "MPI_Get", window, origin, origin_count, origin_type, rank, disp, \
+                    target_count, target_type); \
+    } \
+    API int MPI_Rput##suffix(const void *origin, count origin_count, MPI_Datatype origin_type, \
+                             int rank, MPI_Aint disp, count target_count, \
+                             MPI_Datatype target_type, MPI_Win win, MPI_Request *request) \
+    { \
+        struct window *window = window_of(win); \
+        if (window == NULL) \
+            return REAL(MPI_Rput##suffix)(origin, origin_count, origin_type, rank, disp, \
+                                    target_count, target_type, win, request); \
+        return complete_request(move(PUT, "MPI_Rput", window, origin, origin_count, origin_type, \
+                                     rank, disp, target_count, target_type), request); \
+    } \
+    API int MPI_Rget##suffix(void *origin, count origin_count, MPI_Datatype origin_type, \
+                             int rank, MPI_Aint disp, count target_count, \
+                             MPI_Datatype target_type, MPI_Win win, MPI_Request *request) \
+    { \
+        struct window *window = window_of(win); \
+        if (window == NULL) \
+            return REAL(MPI_Rget##suffix)(origin, origin_count, origin_type, rank, disp, \
+                                    target_count, target_type, win, request); \
+        return complete_request(move(GET, "MPI_Rget", window, origin, origin_count, origin_type, \
+                                     rank, disp, target_count, target_type), request); \
+    } \
+    API int MPI_Accumulate##suffix(const void *origin, count origin_count, \
+                                   MPI_Datatype origin_type, int rank, MPI_Aint disp, \
+                                   count target_count, MPI_Datatype target_type, MPI_Op op, \
+                                   MPI_Win win) \
+    { \
+        struct window *window = window_of(win); \
+        if (window == NULL) \
+            return REAL(MPI_Accumulate##suffix)(origin, origin_count, origin_type, rank, disp, \
+                                           target_count, target_type, op, win); \
+        return combine("MPI_Accumulate", window, origin, origin_count, origin_type, NULL, 0, \
+                       MPI_BYTE, rank, disp, target_count, target_type, op, false); \
+    } \
+    API int MPI_Raccumulate##suffix(const void *origin, count origin_count, \
+                                    MPI_Datatype origin_type, int rank, MPI_Aint disp, \
+                                    count target_count, MPI_Datatype target_type, MPI_Op op, \
+                                    MPI_Win win, MPI_Request *request) \
+    { \
+        struct window *window = window_of(win); \
+        if (window == NULL) \
+            return REAL(MPI_Raccumulate##suffix)(origin, origin_count, origin_type, rank, disp, \
+                                            target_count, target_type, op, win, request); \
+        return complete_request( \
+            combine("MPI_Raccumulate", window, origin, origin_count, origin_type, NULL, 0, \
+                    MPI_BYTE, rank, disp, target_count, target_type, op, false), request); \
+    } \
+    API int MPI_Get_accumulate##suffix(const void *origin, count origin_count, \
+                                       MPI_Datatype origin_type, void *result, \
+                                       count result_count, MPI_Datatype result_type, int rank, \
+                                       MPI_Aint disp, count target_count, \
+                                       MPI_Datatype target_type, MPI_Op op, MPI_Win win) \
+    { \
+        struct window *window = window_of(win); \
+        if (window == NULL) \
+            return REAL(MPI_Get_accumulate##suffix)(origin, origin_count, origin_type, result, \
+                                               result_count, result_type, rank, disp, \
+                                               target_count, target_type, op, win); \
+        return combine("MPI_Get_accumulate", window, origin, origin_count, origin_type, result, \
+                       result_count, result_type, rank, disp, target_count, target_type, op, \
+                       true); \
+    } \
+    API int MPI_Rget_accumulate##suffix(const void *origin, count origin_count, \
+                                        MPI_Datatype origin_type, void *result, \
+                                        count result_count, MPI_Datatype result_type, int rank, \
+                                        MPI_Aint disp, count target_count, \
+                                        MPI_Datatype target_type, MPI_Op op, MPI_Win win, \
+                                        MPI_Request *request) \
+    { \
+        struct window *window = window_of(win); \
+        if (window == NULL) \
+            return REAL(MPI_Rget_accumulate##suffix)(origin, origin_count, origin_type, result, \
+                                                result_count, result_type, rank, disp, \
+                                                target_count, target_type, op, win, request); \
+        return complete_request( \
+            combine("MPI_Rget_accumulate", window, origin, origin_count, origin_type, result, \
+                    result_count, result_type, rank, disp, target_count, target_type, op, true), \
+            request); \
+    }
+
+TRANSFERS(, int)
+#if MPI_VERSION >= 4
+TRANSFERS(_c, MPI_Count)
+#endif
+
+API int MPI_Fetch_and_op(const void *origin, void *result, MPI_Datatype type, int rank,
+                         MPI_Aint disp, MPI_Op op, MPI_Win win)
+{
+    struct window *window = window_of(win);
+    if (window == NULL)
+        return REAL(MPI_Fetch_and_op)(origin, result, type, rank, disp, op, win);
+    return combine("MPI_Fetch_and_op", window, origin, 1, type, result, 1, type, rank, disp, 1,
+                   type, op, true);
+}
+
+API int MPI_Compare_and_swap(const void *origin, const void *compare, void *result,
+                             MPI_Datatype type, int rank, MPI_Aint disp, MPI_Win win)
+{
+    struct window *window = window_of(win);
+    if (window == NULL)
+        return REAL(MPI_Compare_and_swap)(origin, compare, result, type, rank, disp, win);
+    struct call call = { "MPI_Compare_and_swap", window };
+    if (rank == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    int error = check_target(&call, rank, disp);
+    if (error != MPI_SUCCESS)
+        return error;
+    const struct farside_mpi_type *found = find_type(&call, type, false, &error);
+    if (found == NULL)
+        return error;
+    if (found->number < I8 || found->number > U64)
+        return fail(&call, MPI_ERR_TYPE, "the datatype is neither an integer nor a logical or a "
+                                         "byte");
+    struct farside_mpi_at at = { rank, disp, found, 1 };
+    count_operation(found->size);
+    return done(window, call.name, farside_mpi_compare_and_swap(window->core, compare, origin,
+                                                                result, &at));
+}
+
+/* Fortran's calls of Open MPI, and tools, use these names. */
+ALSO(MPI_Accumulate)
+ALSO(MPI_Compare_and_swap)
+ALSO(MPI_Fetch_and_op)
+ALSO(MPI_Get)
+ALSO(MPI_Get_accumulate)
+ALSO(MPI_Put)
+ALSO(MPI_Raccumulate)
+ALSO(MPI_Rget)
+ALSO(MPI_Rget_accumulate)
+ALSO(MPI_Rput)
+#if MPI_VERSION >= 4
+ALSO(MPI_Put_c)
+ALSO(MPI_Get_c)
+ALSO(MPI_Rput_c)
+ALSO(MPI_Rget_c)
+ALSO(MPI_Accumulate_c)
+ALSO(MPI_Raccumulate_c)
+ALSO(MPI_Get_accumulate_c)
+ALSO(MPI_Rget_accumulate_c)
+#endif

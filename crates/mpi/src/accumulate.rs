@@ -1,0 +1,288 @@
+//! Accumulates, fetching or not, and compare-and-swap.
+//!
+//! Elements are updated atomically with respect to all other accumulates. There are two ways, and
+//! which of them is taken depends on nothing but the kind of number and the kind of memory, so that
+//! calls that must exclude each other take the same:
+//!
+//! - numbers that farside knows, in memory of the job: its own accumulates;
+//! - all else, which is memory of a process, and numbers that only C knows: read, combined here and
+//!   written, under a lock of the memory's owner.
+
+use std::ffi::{c_int, c_void};
+
+use farside::raw::{self, Accumulate, Memory, Number};
+use farside::{Error, Op, Place, Rank, Result};
+
+use crate::layout::unpack;
+use crate::part::{Packed, Target};
+use crate::runtime::Runtime;
+use crate::transfer::{At, Buffer};
+use crate::window::on;
+
+/// The offset of the lock in a rank's part of the control memory.
+pub(crate) const LOCK: u64 = 0;
+
+/// An operation on numbers of a kind, by the numbers of `core.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Combination {
+    number: u32,
+    op: u32,
+    /// Combines `count` numbers of `from` with those of `into`.
+    fold: unsafe extern "C" fn(
+        number: u32,
+        op: u32,
+        into: *mut c_void,
+        from: *const c_void,
+        count: usize,
+    ),
+}
+
+/// The numbers of `core.h` that farside knows.
+const NUMBERS: [Number; 17] = [
+    Number::I8,
+    Number::I16,
+    Number::I32,
+    Number::I64,
+    Number::U8,
+    Number::U16,
+    Number::U32,
+    Number::U64,
+    Number::F32,
+    Number::F64,
+    Number::C32,
+    Number::C64,
+    Number::I16Index,
+    Number::I32Index,
+    Number::I64Index,
+    Number::F32Index,
+    Number::F64Index,
+];
+
+/// The operations of `core.h`, from 1 on.
+const OPS: [Op; 14] = [
+    Op::Sum,
+    Op::Product,
+    Op::Min,
+    Op::Max,
+    Op::And,
+    Op::Or,
+    Op::Xor,
+    Op::LogicalAnd,
+    Op::LogicalOr,
+    Op::LogicalXor,
+    Op::MinLoc,
+    Op::MaxLoc,
+    Op::Replace,
+    Op::NoOp,
+];
+
+/// The way of a combination on memory of the job.
+enum Way {
+    Farside(Accumulate),
+    Lock,
+}
+
+impl Combination {
+    fn op(&self) -> Option<Op> {
+        OPS.get((self.op as usize).wrapping_sub(1)).copied()
+    }
+
+    fn way(&self) -> Way {
+        let number = NUMBERS.get((self.number as usize).wrapping_sub(1)).copied();
+        let (Some(number), Some(op)) = (number, self.op()) else { return Way::Lock };
+        Accumulate::new(number, op).map_or(Way::Lock, Way::Farside)
+    }
+
+    fn is_no_op(&self) -> bool {
+        self.op() == Some(Op::NoOp)
+    }
+}
+
+/// An operand of at most 16 bytes, with zeros behind it.
+fn padded(bytes: &[u8]) -> [u8; 16] {
+    let mut operand = [0; 16];
+    operand[..bytes.len()].copy_from_slice(bytes);
+    operand
+}
+
+#[cold]
+fn not_in_heap() -> Error {
+    Error::Internal("memory of a process was taken for memory of the job".into())
+}
+
+fn by_farside(
+    runtime: &Runtime,
+    target: &Target<'_>,
+    accumulate: &Accumulate,
+    mut data: &[u8],
+    mut old: Option<&mut [u8]>,
+) -> Result<()> {
+    let memory = &runtime.heap().memory;
+    for run in target.layout.iter() {
+        let Some((owner, offset)) = target.in_heap(run) else { return Err(not_in_heap()) };
+        let place: Place<'_, u8> = memory.at(owner, offset);
+        let length = if data.is_empty() { 0 } else { run.bytes as usize };
+        let (now, rest) = data.split_at(length);
+        data = rest;
+        match old.take() {
+            None => raw::accumulate(&runtime.world, accumulate, now, place)?,
+            Some(into) => {
+                let (held, rest) = into.split_at_mut(run.bytes as usize);
+                raw::get_accumulate(&runtime.world, accumulate, now, place, held)?;
+                old = Some(rest);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads, combines and writes under the lock of the memory's owner.
+fn under_lock(
+    runtime: &Runtime,
+    target: &Target<'_>,
+    combination: &Combination,
+    data: &[u8],
+    old: Option<&mut [u8]>,
+) -> Result<()> {
+    let held = Held::take(runtime, target.part.owner())?;
+    let mut bytes = vec![0; target.layout.bytes() as usize];
+    target.get_packed(runtime, &mut bytes)?;
+    if let Some(old) = old {
+        let length = old.len().min(bytes.len());
+        old[..length].copy_from_slice(&bytes[..length]);
+    }
+    if combination.op() == Some(Op::Replace) {
+        target.put_packed(runtime, data)?;
+    } else if !combination.is_no_op() {
+        let size = target.number_bytes();
+        let count = bytes.len().min(data.len()) / size.max(1);
+        // SAFETY: both are so many numbers long, and the border's function touches no more.
+        unsafe {
+            (combination.fold)(
+                combination.number,
+                combination.op,
+                bytes.as_mut_ptr().cast(),
+                data.as_ptr().cast(),
+                count,
+            );
+        }
+        target.put_packed(runtime, &bytes)?;
+    }
+    held.release()
+}
+
+/// A lock on what cannot be updated in one step.
+struct Held<'a> {
+    runtime: &'a Runtime,
+    word: Place<'a, u64>,
+    owner: Rank,
+}
+
+impl<'a> Held<'a> {
+    fn take(runtime: &'a Runtime, owner: Rank) -> Result<Held<'a>> {
+        let control: &'a Memory = &runtime.control;
+        let word: Place<'a, u64> = control.at(owner, LOCK).cast();
+        let me = u64::from(runtime.world.rank().0) + 1;
+        while runtime.world.compare_swap(word, 0, me)? != 0 {
+            runtime.world.relax()?;
+        }
+        Ok(Held { runtime, word, owner })
+    }
+
+    fn release(self) -> Result<()> {
+        let world = &self.runtime.world;
+        world.flush(self.owner)?;
+        world.store(self.word, 0)
+    }
+}
+
+/// Combines numbers of `from` with those of the target, and writes what was there before to
+/// `result`, unless that is null.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_accumulate(
+    window: *mut c_void,
+    from: *const Buffer,
+    result: *const Buffer,
+    at: *const At,
+    combination: *const Combination,
+) -> c_int {
+    on(window, |runtime, window| {
+        // SAFETY: the border passes its own, and what it says of the program's buffers is true.
+        unsafe {
+            let (from, combination) = (*from, *combination);
+            let target = (*at).find(window)?;
+            let packed = match combination.is_no_op() {
+                true => Packed::There(&[]),
+                false => Packed::new(from.base(), &from.layout()),
+            };
+            let mut old = (!result.is_null()).then(|| vec![0; target.layout.bytes() as usize]);
+            run(runtime, &target, &combination, packed.bytes(), old.as_deref_mut())?;
+            if let Some(old) = old {
+                unpack((*result).base(), &(*result).layout(), &old);
+            }
+        }
+        Ok(())
+    })
+}
+
+fn run(
+    runtime: &Runtime,
+    target: &Target<'_>,
+    combination: &Combination,
+    data: &[u8],
+    old: Option<&mut [u8]>,
+) -> Result<()> {
+    let way = if target.is_of_job() { combination.way() } else { Way::Lock };
+    match way {
+        Way::Farside(accumulate) if target.is_aligned(accumulate.number().align()) => {
+            by_farside(runtime, target, &accumulate, data, old)
+        }
+        _ => under_lock(runtime, target, combination, data, old),
+    }
+}
+
+/// Writes `desired` to one number of the target if it holds `expected`; what it held before is
+/// written to `result`. All three are as long as the number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_compare_and_swap(
+    window: *mut c_void,
+    expected: *const c_void,
+    desired: *const c_void,
+    result: *mut c_void,
+    at: *const At,
+) -> c_int {
+    on(window, |runtime, window| {
+        // SAFETY: the border passes its own, and what it says of the program's buffers is true.
+        let (target, expected, desired, result) = unsafe {
+            let target = (*at).find(window)?;
+            let bytes = target.layout.bytes() as usize;
+            (
+                target,
+                std::slice::from_raw_parts(expected.cast::<u8>(), bytes).to_vec(),
+                std::slice::from_raw_parts(desired.cast::<u8>(), bytes).to_vec(),
+                std::slice::from_raw_parts_mut(result.cast::<u8>(), bytes),
+            )
+        };
+        let number = match expected.len() {
+            1 => Some(Number::U8),
+            2 => Some(Number::U16),
+            4 => Some(Number::U32),
+            8 => Some(Number::U64),
+            _ => None,
+        };
+        if let Some(number) = number
+            && target.is_of_job()
+            && target.is_aligned(number.align())
+        {
+            let swap = Accumulate::compare_swap(number, padded(&expected))?;
+            return by_farside(runtime, &target, &swap, &desired, Some(result));
+        }
+        let held = Held::take(runtime, target.part.owner())?;
+        target.get_packed(runtime, result)?;
+        if *result == *expected {
+            target.put_packed(runtime, &desired)?;
+        }
+        held.release()
+    })
+}

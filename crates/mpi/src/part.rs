@@ -1,0 +1,386 @@
+//! The part of a window that a member has: memory of the job, or any memory of its process.
+
+use std::slice;
+
+use farside::raw::Memory;
+use farside::{Error, Rank, Result};
+
+use crate::foreign::{self, Piece, Way};
+use crate::layout::{Layout, Run, in_step, pack, unpack};
+use crate::runtime::Runtime;
+
+/// What the border says of a member's part, as the members have told each other.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartInfo {
+    /// The rank in the world of the member.
+    rank: u32,
+    /// The rank in the world whose memory it is, if it is memory of the job.
+    owner: u32,
+    kind: u32,
+    /// The bytes that a displacement counts.
+    unit: u32,
+    /// An offset in the owner's part of the heap, or an address of the member's process.
+    start: u64,
+    bytes: u64,
+}
+
+/// The kinds of `core.h`.
+const OF_JOB: u32 = 0;
+const OF_PROCESS: u32 = 1;
+
+/// A member's part.
+pub(crate) struct Part {
+    pub(crate) rank: Rank,
+    unit: i64,
+    bytes: u64,
+    pub(crate) place: PlaceOf,
+}
+
+/// Where a part lies.
+#[derive(Clone, Copy)]
+pub(crate) enum PlaceOf {
+    /// In the heap, from an offset of a rank's part on; and where that is in this process, or null.
+    Heap { owner: Rank, offset: u64, near: *mut u8 },
+    /// In this process.
+    Own { start: *mut u8 },
+    /// In another process on this node that lets this one reach its memory.
+    Near { process: i32, start: usize },
+    /// In another process, which has to be asked.
+    Far { start: usize },
+}
+
+/// Bytes of a part, by a layout from a displacement on.
+pub(crate) struct Target<'a> {
+    pub(crate) part: &'a Part,
+    at: i64,
+    pub(crate) layout: Layout<'a>,
+}
+
+impl Part {
+    pub(crate) fn new(runtime: &Runtime, info: &PartInfo) -> Result<Part> {
+        let world = &runtime.world;
+        let (rank, owner) = (Rank(info.rank), Rank(info.owner));
+        let place = match info.kind {
+            OF_JOB => {
+                let near = runtime.heap().near(owner).map_or(std::ptr::null_mut(), |base| {
+                    base.as_ptr().wrapping_add(info.start as usize)
+                });
+                PlaceOf::Heap { owner, offset: info.start, near }
+            }
+            OF_PROCESS if rank == world.rank() => {
+                PlaceOf::Own { start: std::ptr::with_exposed_provenance_mut(info.start as usize) }
+            }
+            OF_PROCESS => match runtime.reachable(rank) {
+                Some(process) => PlaceOf::Near { process, start: info.start as usize },
+                None => PlaceOf::Far { start: info.start as usize },
+            },
+            other => return Err(Error::Internal(format!("a part of kind {other}"))),
+        };
+        Ok(Part { rank, unit: info.unit.into(), bytes: info.bytes, place })
+    }
+
+    /// Returns the rank whose memory it is.
+    pub(crate) fn owner(&self) -> Rank {
+        match self.place {
+            PlaceOf::Heap { owner, .. } => owner,
+            _ => self.rank,
+        }
+    }
+
+    /// Checks that a layout lies inside.
+    #[inline]
+    pub(crate) fn target<'a>(
+        &'a self,
+        displacement: i64,
+        layout: Layout<'a>,
+    ) -> Result<Target<'a>> {
+        let at = displacement.wrapping_mul(self.unit);
+        if let Some((first, last)) = layout.span() {
+            let (first, last) =
+                (i128::from(at) + i128::from(first), i128::from(at) + i128::from(last));
+            // A dynamic window has all addresses.
+            if first < 0 || last > i128::from(self.bytes) {
+                return Err(self.outside(first, last));
+            }
+        }
+        Ok(Target { part: self, at, layout })
+    }
+
+    #[cold]
+    fn outside(&self, first: i128, last: i128) -> Error {
+        Outside { rank: self.rank, first, last, bytes: self.bytes }.into()
+    }
+}
+
+/// A target outside of the window.
+#[derive(Debug)]
+struct Outside {
+    rank: Rank,
+    first: i128,
+    last: i128,
+    bytes: u64,
+}
+
+impl std::fmt::Display for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Outside { rank, first, last, bytes } = self;
+        write!(
+            f,
+            "bytes {first} to {last} of the window of rank {rank}, which has {bytes}: check \
+             displacement, unit, count and datatype"
+        )
+    }
+}
+
+impl std::error::Error for Outside {}
+
+impl farside::fabric::Fault for Outside {
+    fn class(&self) -> farside::ErrorClass {
+        farside::ErrorClass::Bounds
+    }
+}
+
+impl Target<'_> {
+    /// The runs, as offsets in the part.
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        let at = self.at;
+        self.layout.iter().map(move |run| Run { offset: at.wrapping_add(run.offset), ..run })
+    }
+
+    /// Where the part begins in this process, if loads and stores reach it.
+    pub(crate) fn near(&self) -> Option<*mut u8> {
+        match self.part.place {
+            PlaceOf::Heap { near, .. } if !near.is_null() => Some(near),
+            PlaceOf::Own { start } => Some(start),
+            _ => None,
+        }
+    }
+
+    /// The first byte, as an offset of the memory of the job, if it is that.
+    pub(crate) fn in_heap(&self, run: Run) -> Option<(Rank, u64)> {
+        match self.part.place {
+            PlaceOf::Heap { owner, offset, .. } => {
+                Some((owner, offset.wrapping_add(self.at.wrapping_add(run.offset) as u64)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether it is memory of the job.
+    pub(crate) fn is_of_job(&self) -> bool {
+        matches!(self.part.place, PlaceOf::Heap { .. })
+    }
+
+    /// Returns whether all its runs begin at multiples of `align`, as offsets of the job's memory.
+    pub(crate) fn is_aligned(&self, align: u64) -> bool {
+        self.layout
+            .iter()
+            .all(|run| self.in_heap(run).is_some_and(|(_, offset)| offset.is_multiple_of(align)))
+    }
+
+    /// The bytes of one of the numbers that it is made of.
+    pub(crate) fn number_bytes(&self) -> usize {
+        self.layout.number_bytes()
+    }
+
+    fn pieces(&self, start: usize) -> Vec<Piece> {
+        let piece = |run: Run| Piece {
+            address: start.wrapping_add(run.offset as usize),
+            bytes: run.bytes as usize,
+        };
+        self.runs().map(piece).collect()
+    }
+
+    /// Writes the bytes of a buffer.
+    ///
+    /// # Safety
+    ///
+    /// All bytes of `from` from `base` on must be readable.
+    pub(crate) unsafe fn put(
+        &self,
+        runtime: &Runtime,
+        base: *const u8,
+        from: &Layout<'_>,
+    ) -> Result<()> {
+        if let Some(near) = self.near() {
+            let to = near.wrapping_offset(self.at as isize);
+            runtime.world.note_stores();
+            return in_step(from, &self.layout, |here, there, bytes| {
+                // SAFETY: by the caller's promise; the target was found inside. Both may be the
+                // same memory.
+                unsafe {
+                    to.wrapping_offset(there as isize)
+                        .copy_from(base.wrapping_offset(here as isize), bytes as usize);
+                }
+                Ok(())
+            });
+        }
+        // SAFETY: by the caller's promise.
+        let packed = unsafe { Packed::new(base, from) };
+        self.put_packed(runtime, packed.bytes())
+    }
+
+    /// Writes packed bytes.
+    pub(crate) fn put_packed(&self, runtime: &Runtime, packed: &[u8]) -> Result<()> {
+        match self.part.place {
+            PlaceOf::Heap { owner, offset, .. } => {
+                self.put_far(runtime, &runtime.heap().memory, owner, offset, packed)
+            }
+            PlaceOf::Own { start } => {
+                // SAFETY: the target was found inside of this process's window.
+                unsafe { unpack(start.wrapping_offset(self.at as isize), &self.layout, packed) };
+                Ok(())
+            }
+            PlaceOf::Near { process, start } => {
+                let pieces = self.pieces(start);
+                foreign::transfer(self.part.rank, process, &pieces, Way::Write(packed))
+            }
+            PlaceOf::Far { start } => {
+                let pieces = self.pieces(start);
+                runtime.service.transfer(runtime, self.part.rank, &pieces, Way::Write(packed))
+            }
+        }
+    }
+
+    fn put_far(
+        &self,
+        runtime: &Runtime,
+        memory: &Memory,
+        owner: Rank,
+        offset: u64,
+        packed: &[u8],
+    ) -> Result<()> {
+        let base = offset.wrapping_add(self.at as u64);
+        if let Some(run) = self.layout.contiguous() {
+            return runtime
+                .world
+                .put(packed, memory.at(owner, base.wrapping_add(run.offset as u64)));
+        }
+        let runs = self.vector();
+        let first = runs.first().map_or(0, |_| self.lowest());
+        let place = memory.at(owner, base.wrapping_add(first as u64));
+        runtime.world.put_vector(packed, place, &runs)
+    }
+
+    /// The lowest offset of the layout.
+    fn lowest(&self) -> i64 {
+        self.layout.span().map_or(0, |(first, _)| first)
+    }
+
+    /// The runs as the pieces of a vector transfer, from the lowest on.
+    fn vector(&self) -> Vec<farside::Run> {
+        let (lowest, mut near) = (self.lowest(), 0);
+        self.layout
+            .iter()
+            .map(|run| {
+                let len = run.bytes as usize;
+                let piece = farside::Run { near, far: (run.offset - lowest) as usize, len };
+                near += len;
+                piece
+            })
+            .collect()
+    }
+
+    /// Reads into a buffer.
+    ///
+    /// # Safety
+    ///
+    /// All bytes of `into` from `base` on must be writable.
+    pub(crate) unsafe fn get(
+        &self,
+        runtime: &Runtime,
+        base: *mut u8,
+        into: &Layout<'_>,
+    ) -> Result<()> {
+        if let Some(near) = self.near() {
+            let from = near.wrapping_offset(self.at as isize);
+            return in_step(into, &self.layout, |here, there, bytes| {
+                // SAFETY: by the caller's promise; the target was found inside. Both may be the
+                // same memory.
+                unsafe {
+                    base.wrapping_offset(here as isize)
+                        .copy_from(from.wrapping_offset(there as isize), bytes as usize);
+                }
+                Ok(())
+            });
+        }
+        if let Some(run) = into.contiguous()
+            && run.bytes > 0
+        {
+            let first = base.wrapping_offset(run.offset as isize);
+            // SAFETY: by the caller's promise.
+            let into = unsafe { slice::from_raw_parts_mut(first, run.bytes as usize) };
+            return self.get_packed(runtime, into);
+        }
+        let mut packed = vec![0; into.bytes().min(self.layout.bytes()) as usize];
+        self.get_packed(runtime, &mut packed)?;
+        // SAFETY: by the caller's promise.
+        unsafe { unpack(base, into, &packed) };
+        Ok(())
+    }
+
+    /// Reads packed bytes.
+    pub(crate) fn get_packed(&self, runtime: &Runtime, into: &mut [u8]) -> Result<()> {
+        match self.part.place {
+            PlaceOf::Heap { owner, offset, .. } => {
+                let memory = &runtime.heap().memory;
+                let base = offset.wrapping_add(self.at as u64);
+                if let Some(run) = self.layout.contiguous() {
+                    let place = memory.at(owner, base.wrapping_add(run.offset as u64));
+                    return runtime.world.get(place, into);
+                }
+                let runs = self.vector();
+                let place = memory.at(owner, base.wrapping_add(self.lowest() as u64));
+                runtime.world.get_vector(place, into, &runs)
+            }
+            PlaceOf::Own { start } => {
+                // SAFETY: the target was found inside of this process's window.
+                let bytes = unsafe { pack(start.wrapping_offset(self.at as isize), &self.layout) };
+                let length = into.len().min(bytes.len());
+                into[..length].copy_from_slice(&bytes[..length]);
+                Ok(())
+            }
+            PlaceOf::Near { process, start } => {
+                let pieces = self.pieces(start);
+                foreign::transfer(self.part.rank, process, &pieces, Way::Read(into))
+            }
+            PlaceOf::Far { start } => {
+                let pieces = self.pieces(start);
+                runtime.service.transfer(runtime, self.part.rank, &pieces, Way::Read(into))
+            }
+        }
+    }
+}
+
+/// The bytes of a buffer in one piece: as they lie, or copied.
+pub(crate) enum Packed<'a> {
+    There(&'a [u8]),
+    Copied(Vec<u8>),
+}
+
+impl<'a> Packed<'a> {
+    /// # Safety
+    ///
+    /// All bytes of the layout from `base` on must be readable, and stay as they are.
+    pub(crate) unsafe fn new(base: *const u8, layout: &Layout<'_>) -> Packed<'a> {
+        match layout.contiguous() {
+            // There may be nothing at all at the base.
+            Some(run) if run.bytes == 0 => Packed::There(&[]),
+            Some(run) => {
+                let first = base.wrapping_offset(run.offset as isize);
+                // SAFETY: by the caller's promise.
+                Packed::There(unsafe { slice::from_raw_parts(first, run.bytes as usize) })
+            }
+            // SAFETY: by the caller's promise.
+            None => Packed::Copied(unsafe { pack(base, layout) }),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Packed::There(bytes) => bytes,
+            Packed::Copied(bytes) => bytes,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The library's state, from `MPI_Init` to `MPI_Finalize`.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use farside::raw::Memory;
+use farside::{Error, Exchange, Rank, Result, World};
+
+use crate::heap::Heap;
+use crate::service::Service;
+use crate::status::guarded;
+
+/// What the border gives at the start.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Host {
+    rank: c_int,
+    size: c_int,
+    /// Whether several threads may call at once.
+    has_threads: c_int,
+    /// Gives `bytes` bytes at `mine` to all processes, and has those of all written to `all`.
+    gather: unsafe extern "C" fn(mine: *const c_void, bytes: usize, all: *mut c_void) -> c_int,
+    /// Has MPI make progress.
+    progress: unsafe extern "C" fn(),
+}
+
+/// A process's state.
+pub(crate) struct Runtime {
+    pub(crate) world: World,
+    pub(crate) heap: UnsafeCell<Heap>,
+    /// The processes of all ranks, as this one's system numbers them.
+    processes: Box<[i32]>,
+    /// An address that every rank can read.
+    probes: Box<[usize]>,
+    /// Words of every rank: see [`crate::accumulate`] and [`crate::service`].
+    pub(crate) control: Memory,
+    pub(crate) service: Service,
+    lock: Option<Lock>,
+}
+
+// SAFETY: everything is used under `lock` if the program has asked for several threads; else it
+// promises that one thread at a time calls.
+unsafe impl Sync for Runtime {}
+// SAFETY: as above.
+unsafe impl Send for Runtime {}
+
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
+
+/// A lock that the waiting thread lets go of now and then.
+struct Lock(UnsafeCell<libc::pthread_mutex_t>);
+
+impl Lock {
+    fn acquire(&self) {
+        // SAFETY: it is initialized and stays where it is: the runtime is on the heap.
+        unsafe { libc::pthread_mutex_lock(self.0.get()) };
+    }
+
+    fn release(&self) {
+        // SAFETY: as above, and this thread has it.
+        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
+    }
+}
+
+/// Returns the state, if the library has been started.
+pub(crate) fn if_running() -> Option<&'static Runtime> {
+    // SAFETY: it was leaked, and is freed by `farside_mpi_finish`, the last call.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
+/// Runs a call with the state, alone in the library.
+#[inline]
+pub(crate) fn with(call: impl FnOnce(&'static Runtime) -> Result<()>) -> c_int {
+    guarded(|| {
+        let runtime = if_running()
+            .ok_or_else(|| Error::InvalidState("MPI is not initialized, or is finalized".into()))?;
+        let Some(lock) = &runtime.lock else { return call(runtime) };
+        lock.acquire();
+        let _release = Release(lock);
+        call(runtime)
+    })
+}
+
+struct Release<'a>(&'a Lock);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+impl Runtime {
+    /// Returns the process of a rank, if this one may reach its memory by the kernel's calls.
+    pub(crate) fn reachable(&self, rank: Rank) -> Option<i32> {
+        let is_near = self.world.topology().same_node(rank, self.world.rank());
+        let process = *self.processes.get(rank.index())?;
+        let asks = std::env::var_os("FARSIDE_MPI_SERVICE").is_some();
+        (is_near && !asks && crate::foreign::is_allowed(process, self.probes[rank.index()]))
+            .then_some(process)
+    }
+
+    /// Returns the heap.
+    #[expect(clippy::mut_from_ref, reason = "the caller is alone in the library")]
+    pub(crate) fn heap(&self) -> &mut Heap {
+        // SAFETY: calls are alone in the library, and none holds the heap while it calls another.
+        unsafe { &mut *self.heap.get() }
+    }
+}
+
+impl Host {
+    fn check(&self) -> Result<(u32, u32)> {
+        match (u32::try_from(self.rank), u32::try_from(self.size)) {
+            (Ok(rank), Ok(size)) if rank < size => Ok((rank, size)),
+            _ => Err(Error::InvalidArgument(format!("rank {} of {}", self.rank, self.size))),
+        }
+    }
+}
+
+/// The exchange of bytes by MPI itself.
+struct ByMpi(Host);
+
+impl Exchange for ByMpi {
+    fn rank(&self) -> u32 {
+        self.0.rank as u32
+    }
+
+    fn size(&self) -> u32 {
+        self.0.size as u32
+    }
+
+    fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
+        gather(&self.0, mine)
+    }
+}
+
+fn gather(host: &Host, mine: &[u8]) -> Result<Vec<u8>> {
+    let mut all = vec![0; mine.len() * host.size as usize];
+    // SAFETY: the border's function reads and writes so many bytes.
+    let code = unsafe { (host.gather)(mine.as_ptr().cast(), mine.len(), all.as_mut_ptr().cast()) };
+    match code {
+        0 => Ok(all),
+        code => Err(Error::Join(format!("MPI's allgather failed with error {code}"))),
+    }
+}
+
+fn start(host: Host) -> Result<Runtime> {
+    host.check()?;
+    let world = farside::join_with(Box::new(ByMpi(host)))?;
+    crate::foreign::allow_others();
+    let process = gather(&host, &std::process::id().to_le_bytes())?;
+    let processes = process.as_chunks().0.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();
+    let probe = gather(&host, &ptr::from_ref(&RUNTIME).addr().to_le_bytes())?;
+    let probes = probe.as_chunks().0.iter().map(|&bytes| usize::from_le_bytes(bytes)).collect();
+    let control = Memory::allocate(&world.team(), crate::service::CONTROL_BYTES)?;
+    let heap = Heap::start(&world)?;
+    world.barrier()?;
+    let lock =
+        (host.has_threads != 0).then(|| Lock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
+    let progress = host.progress;
+    world.call_while_waiting(Some(Rc::new(move || {
+        let lock = if_running().and_then(|runtime| runtime.lock.as_ref());
+        if let Some(lock) = lock {
+            lock.release();
+        }
+        // SAFETY: a function of the border that needs nothing.
+        unsafe { progress() };
+        if let Some(lock) = lock {
+            lock.acquire();
+        }
+    })));
+    Ok(Runtime {
+        world,
+        heap: UnsafeCell::new(heap),
+        processes,
+        probes,
+        control,
+        service: Service::default(),
+        lock,
+    })
+}
+
+/// Starts the library. Collective over all processes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_start(host: *const Host) -> c_int {
+    guarded(|| {
+        // SAFETY: the border passes one.
+        let host = unsafe { *host };
+        let runtime = Box::leak(Box::new(start(host)?));
+        RUNTIME.store(runtime, Ordering::Release);
+        Ok(())
+    })
+}
+
+/// Ends the library. Collective over all processes.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_finish() -> c_int {
+    guarded(|| {
+        let Some(runtime) = if_running() else { return Ok(()) };
+        runtime.world.flush_all()?;
+        let met = runtime.world.barrier();
+        runtime.service.stop(runtime);
+        RUNTIME.store(ptr::null_mut(), Ordering::Release);
+        // SAFETY: it was leaked by `farside_mpi_start`, and this is the last call.
+        drop(unsafe { Box::from_raw(ptr::from_ref(runtime).cast_mut()) });
+        met
+    })
+}
+
+/// Returns whether loads and stores reach the memory of a rank of the world that the job has given
+/// out.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_is_near(rank: c_int) -> c_int {
+    let Some(runtime) = if_running() else { return 0 };
+    let world = &runtime.world;
+    let is_near = |rank| world.topology().same_node(Rank(rank), world.rank());
+    c_int::from(u32::try_from(rank).is_ok_and(|rank| rank < world.size() && is_near(rank)))
+}
+
+/// Returns whether the ranks of this node outnumber its processors.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_is_crowded() -> c_int {
+    let Some(runtime) = if_running() else { return 0 };
+    let world = &runtime.world;
+    let near = |&rank: &Rank| world.topology().same_node(rank, world.rank());
+    let ranks: Vec<Rank> = world.ranks().filter(near).collect();
+    c_int::from(world.is_crowded(&ranks))
+}
+
+/// Returns the number of this process's node.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_node() -> c_int {
+    let Some(runtime) = if_running() else { return 0 };
+    runtime.world.topology().node_of(runtime.world.rank()).0 as c_int
+}
+
+/// Returns whether this process reaches the memory of all these ranks of the world by the kernel's
+/// calls; if not, they must [serve](farside_mpi_serve).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_reaches_all(ranks: *const c_int, count: usize) -> c_int {
+    let Some(runtime) = if_running() else { return 0 };
+    // SAFETY: the border passes so many.
+    let ranks = unsafe { std::slice::from_raw_parts(ranks, count) };
+    let me = runtime.world.rank();
+    let reaches = |&rank: &c_int| {
+        let rank = Rank(rank as u32);
+        rank == me || runtime.reachable(rank).is_some()
+    };
+    c_int::from(ranks.iter().all(reaches))
+}
+
+/// Has a thread of this process read and write its memory for others.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_serve() -> c_int {
+    with(|runtime| runtime.service.start(runtime))
+}

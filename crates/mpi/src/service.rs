@@ -1,0 +1,189 @@
+//! Memory of a process that others cannot reach: a thread of that process reads and writes it for
+//! them.
+//!
+//! A rank that serves has a mailbox in its control memory. An origin takes the mailbox, writes what
+//! it wants and the bytes, tells the thread, waits for its answer, and lets the mailbox go. One
+//! mailbox serves one origin at a time; it is the way for memory that nothing better reaches.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use farside::{Context, Error, Place, Rank, Result};
+
+use crate::foreign::{Piece, Unreachable, Way};
+use crate::runtime::Runtime;
+
+/// The words of a rank's control memory, in bytes from its start.
+const TAKEN: u64 = 64;
+/// Counts requests: odd while one is to be served.
+const TURN: u64 = 128;
+const ADDRESS: u64 = 192;
+const BYTES: u64 = 200;
+const IS_WRITE: u64 = 208;
+const REFUSED: u64 = 216;
+const DATA: u64 = 4096;
+const DATA_BYTES: usize = 64 << 10;
+/// The length of a rank's control memory.
+pub(crate) const CONTROL_BYTES: u64 = DATA + DATA_BYTES as u64;
+
+/// This rank's thread, if it serves.
+#[derive(Default)]
+pub(crate) struct Service {
+    thread: RefCell<Option<Serving>>,
+}
+
+struct Serving {
+    ends: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Service {
+    /// Starts to serve, unless this rank does already.
+    pub(crate) fn start(&self, runtime: &Runtime) -> Result<()> {
+        if self.thread.borrow().is_some() {
+            return Ok(());
+        }
+        let ends = Arc::new(AtomicBool::new(false));
+        let context = Alone(runtime.world.context()?);
+        let (control, told) = (runtime.control.clone(), Arc::clone(&ends));
+        let serve = move || {
+            let context = context;
+            serve(&context.0, &control, &told);
+        };
+        let thread = std::thread::Builder::new().name("farside-mpi".into()).spawn(serve).map_err(
+            |error| Error::Unsupported { what: format!("a thread that serves others: {error}") },
+        )?;
+        *self.thread.borrow_mut() = Some(Serving { ends, thread });
+        Ok(())
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self, runtime: &Runtime) {
+        let Some(Serving { ends, thread }) = self.thread.borrow_mut().take() else { return };
+        ends.store(true, Ordering::SeqCst);
+        let turn: Place<'_, u64> = runtime.control.at(runtime.world.rank(), TURN).cast();
+        // It is told by a word that asks for nothing.
+        let _ = runtime.world.fetch_add(turn, 2);
+        let _ = thread.join();
+    }
+
+    /// Has a rank read or write pieces of its memory, whose bytes are packed on this side.
+    pub(crate) fn transfer(
+        &self,
+        runtime: &Runtime,
+        rank: Rank,
+        pieces: &[Piece],
+        mut way: Way<'_>,
+    ) -> Result<()> {
+        let world = &runtime.world;
+        let word = |at: u64| -> Place<'_, u64> { runtime.control.at(rank, at).cast() };
+        let me = u64::from(world.rank().0) + 1;
+        while world.compare_swap(word(TAKEN), 0, me)? != 0 {
+            world.relax()?;
+        }
+        let mut done = 0;
+        let chunks = pieces.iter().flat_map(|piece| {
+            (0..piece.bytes).step_by(DATA_BYTES).map(move |at| Piece {
+                address: piece.address.wrapping_add(at),
+                bytes: (piece.bytes - at).min(DATA_BYTES),
+            })
+        });
+        let mut result = Ok(());
+        for chunk in chunks {
+            let part = done..done + chunk.bytes;
+            result = match &mut way {
+                Way::Write(from) => ask(runtime, rank, chunk, Way::Write(&from[part])),
+                Way::Read(into) => ask(runtime, rank, chunk, Way::Read(&mut into[part])),
+            };
+            if result.is_err() {
+                break;
+            }
+            done += chunk.bytes;
+        }
+        world.store(word(TAKEN), 0)?;
+        result
+    }
+}
+
+/// One request, with the mailbox taken.
+fn ask(runtime: &Runtime, rank: Rank, chunk: Piece, way: Way<'_>) -> Result<()> {
+    let (world, control) = (&runtime.world, &runtime.control);
+    let word = |at: u64| -> Place<'_, u64> { control.at(rank, at).cast() };
+    let is_write = matches!(way, Way::Write(_));
+    let header = [chunk.address as u64, chunk.bytes as u64, is_write.into(), 0];
+    world.put(&header, word(ADDRESS))?;
+    if let Way::Write(from) = &way {
+        world.put(from, control.at(rank, DATA))?;
+    }
+    world.fence()?;
+    let asked = world.fetch_add(word(TURN), 1)? + 1;
+    while world.load(word(TURN))? == asked {
+        world.relax()?;
+    }
+    if world.load(word(REFUSED))? != 0 {
+        return Err(Unreachable { rank, first: chunk.address, bytes: chunk.bytes }.into());
+    }
+    match way {
+        Way::Read(into) => world.get(control.at(rank, DATA), into),
+        Way::Write(_) => Ok(()),
+    }
+}
+
+/// A context that another thread takes with it.
+struct Alone(Context);
+
+// SAFETY: it was made for the thread that takes it, and no other uses it.
+unsafe impl Send for Alone {}
+
+fn serve(context: &Context, control: &farside::raw::Memory, ends: &AtomicBool) {
+    let me = context.rank();
+    let word = |at: u64| -> Place<'_, u64> { control.at(me, at).cast() };
+    while !ends.load(Ordering::SeqCst) {
+        // A time limit, should the news be lost that the job ends.
+        let slice = Duration::from_millis(200);
+        match context.wait_timeout(word(TURN), |turn| turn % 2 == 1, slice) {
+            Ok(_) => {}
+            Err(Error::TimedOut { .. }) => continue,
+            Err(_) => return,
+        }
+        if answer(context, control, me).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(context: &Context, control: &farside::raw::Memory, me: Rank) -> Result<()> {
+    let word = |at: u64| -> Place<'_, u64> { control.at(me, at).cast() };
+    let [address, bytes] = [ADDRESS, BYTES].map(|at| context.load(word(at)));
+    let is_write = context.load(word(IS_WRITE))? != 0;
+    let (address, bytes) = (address? as usize, (bytes? as usize).min(DATA_BYTES));
+    let box_at = control.base().as_ptr().wrapping_add(DATA as usize);
+    let mine = [Piece { address, bytes }];
+    let process = std::process::id() as i32;
+    // The kernel copies: an address that the origin got wrong is an error and not a fault.
+    // SAFETY: the mailbox is this rank's until it has answered.
+    let copied = unsafe {
+        if is_write {
+            let from = std::slice::from_raw_parts(box_at, bytes);
+            crate::foreign::transfer(me, process, &mine, Way::Write(from))
+        } else {
+            let into = std::slice::from_raw_parts_mut(box_at, bytes);
+            crate::foreign::transfer(me, process, &mine, Way::Read(into))
+        }
+    };
+    if let Err(Error::Unsupported { .. }) = copied {
+        // Not even a process's own memory by way of the kernel: then directly.
+        // SAFETY: the origin's window says that it is this process's memory.
+        unsafe {
+            let there = std::ptr::with_exposed_provenance_mut::<u8>(address);
+            let (to, from) = if is_write { (there, box_at) } else { (box_at, there) };
+            to.copy_from(from, bytes);
+        }
+    }
+    let refused = copied.is_err_and(|error| !matches!(error, Error::Unsupported { .. }));
+    context.store(word(REFUSED), u64::from(refused))?;
+    context.fetch_add(word(TURN), 1).map(drop)
+}

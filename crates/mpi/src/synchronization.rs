@@ -1,0 +1,139 @@
+//! The calls that begin, complete and end epochs.
+
+use std::ffi::{c_int, c_void};
+use std::slice;
+
+use farside::epoch::Mode;
+use farside::{Rank, Result};
+
+use crate::window::{Window, on};
+
+/// # Safety
+///
+/// `members` must be `count` members of the window.
+unsafe fn ranks(window: &Window, members: *const c_int, count: usize) -> Result<Vec<Rank>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: by the caller's promise.
+    let members = unsafe { slice::from_raw_parts(members, count) };
+    members.iter().map(|&member| window.rank(member)).collect()
+}
+
+/// Begins a passive epoch with one target. Without `takes`, the program promises that no other
+/// member has the target in a mode that excludes this one.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_lock(
+    window: *mut c_void,
+    target: c_int,
+    exclusive: c_int,
+    takes: c_int,
+) -> c_int {
+    on(window, |_, window| {
+        let rank = window.rank(target)?;
+        let mode = if exclusive != 0 { Mode::Exclusive } else { Mode::Shared };
+        match takes {
+            0 => window.epochs.lock_unchecked(rank, mode),
+            _ => window.epochs.lock(rank, mode),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_unlock(window: *mut c_void, target: c_int) -> c_int {
+    on(window, |_, window| window.epochs.unlock(window.rank(target)?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_lock_all(window: *mut c_void) -> c_int {
+    on(window, |_, window| window.epochs.lock_all())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_unlock_all(window: *mut c_void) -> c_int {
+    on(window, |_, window| window.epochs.unlock_all())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_flush(window: *mut c_void, target: c_int) -> c_int {
+    on(window, |_, window| window.epochs.flush(window.rank(target)?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_flush_all(window: *mut c_void) -> c_int {
+    on(window, |_, window| {
+        window.epochs.check_locked("flush_all")?;
+        window.epochs.flush_all()
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_flush_local(window: *mut c_void, target: c_int) -> c_int {
+    on(window, |_, window| window.epochs.flush_local(window.rank(target)?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_flush_local_all(window: *mut c_void) -> c_int {
+    on(window, |_, window| {
+        window.epochs.check_locked("flush_local_all")?;
+        window.epochs.flush_local_all()
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_sync(window: *mut c_void) -> c_int {
+    on(window, |_, window| window.epochs.sync())
+}
+
+/// Ends a fence epoch, and begins another unless it is the last.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_fence(window: *mut c_void, is_last: c_int) -> c_int {
+    on(window, |_, window| match is_last {
+        0 => window.epochs.fence(),
+        _ => window.epochs.last_fence(),
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_post(
+    window: *mut c_void,
+    origins: *const c_int,
+    count: usize,
+) -> c_int {
+    on(window, |_, window| {
+        // SAFETY: the border passes so many.
+        window.epochs.post(&unsafe { ranks(window, origins, count)? })
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_begin(
+    window: *mut c_void,
+    targets: *const c_int,
+    count: usize,
+) -> c_int {
+    on(window, |_, window| {
+        // SAFETY: the border passes so many.
+        window.epochs.start(&unsafe { ranks(window, targets, count)? })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_complete(window: *mut c_void) -> c_int {
+    on(window, |_, window| window.epochs.complete())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_wait(window: *mut c_void) -> c_int {
+    on(window, |_, window| window.epochs.wait())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_test(window: *mut c_void, is_over: *mut c_int) -> c_int {
+    on(window, |_, window| {
+        let over = window.epochs.test()?;
+        // SAFETY: the border passes a pointer of its own.
+        unsafe { is_over.write(c_int::from(over)) };
+        Ok(())
+    })
+}
