@@ -134,7 +134,8 @@ fn make<'py>(
             dims.as_mut_ptr(),
             std::ptr::null_mut(),
             memory.cast(),
-            npyffi::NPY_ARRAY_WRITEABLE,
+            // Without memory, any flag would ask for Fortran's order.
+            if memory.is_null() { 0 } else { npyffi::NPY_ARRAY_CARRAY },
             std::ptr::null_mut(),
         )
     };

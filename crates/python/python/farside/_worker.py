@@ -39,6 +39,9 @@ def main(folder: Path) -> None:
         if hasattr(error, "add_note"):
             error.add_note(f"on rank {rank}:\n{text}")
         _write(folder, rank, True, error)
+        # The traceback that this rank prints needs no copy of itself.
+        if getattr(error, "__notes__", None):
+            error.__notes__.pop()
         raise
     _write(folder, rank, False, result)
 
