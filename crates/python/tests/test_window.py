@@ -25,6 +25,12 @@ def sample(dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         return (np.arange(count) % 2 + np.arange(count) // 2).astype(dtype).reshape(shape)
     if dtype.kind in "SU":
         return np.array([str(each) for each in range(count)], dtype).reshape(shape)
+    if dtype.names is not None:
+        array = np.zeros(shape, dtype)
+        for name in dtype.names:
+            part = array[name]
+            part[...] = sample(part.dtype, part.shape)
+        return array
     return np.frombuffer(
         np.arange(count * dtype.itemsize, dtype=np.uint8).tobytes(), dtype
     ).reshape(shape)

@@ -33,16 +33,19 @@ def command() -> str:
     return found
 
 
+def dumps(value: Any) -> bytes:
+    """Returns the bytes of a value; functions and classes of notebooks need cloudpickle."""
+    return bytes(_functions.dumps(value)) if _functions is not None else pickle.dumps(value)
+
+
 def _packed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
     """Returns the bytes of a call, for another interpreter."""
-    if _functions is not None:
-        return bytes(_functions.dumps((function, arguments)))
-    if getattr(function, "__module__", "") == "__main__":
+    if _functions is None and getattr(function, "__module__", "") == "__main__":
         raise LocalError(
             f"{function.__qualname__} is defined in __main__, which other processes cannot import: "
             "install cloudpickle, or put the function into a module"
         )
-    return pickle.dumps((function, arguments))
+    return dumps((function, arguments))
 
 
 def local(

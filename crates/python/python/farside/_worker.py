@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from farside._job import join
-from farside._local import LocalError
+from farside._local import LocalError, dumps
 
 
 def _write(folder: Path, rank: int, is_error: bool, value: Any) -> None:
     """Writes a result as a whole: a rank that is killed meanwhile leaves none."""
     try:
-        data = pickle.dumps((is_error, value))
+        data = dumps((is_error, value))
         pickle.loads(data)
     except Exception:
         if not is_error:

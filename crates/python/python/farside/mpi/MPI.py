@@ -134,7 +134,7 @@ def Alloc_mem(size: int, info: Any = None) -> memoryview:
     """Returns memory that begins at a page, for Win.Create."""
     room = np.empty(size + 4096, np.uint8)
     start = -room.ctypes.data % 4096
-    return memoryview(room[start : start + size])
+    return room[start : start + size].data
 
 
 def Free_mem(memory: memoryview) -> None:

@@ -62,7 +62,7 @@ class Win:
 
     def tomemory(self) -> memoryview:
         """Returns this process's own part."""
-        return memoryview(self._own())
+        return self._own().data
 
     @property
     def memory(self) -> memoryview:
