@@ -12,6 +12,7 @@ mod deb;
 mod install;
 mod outside;
 mod process;
+mod python;
 mod quick;
 mod setup;
 mod shmem_header;

@@ -1,4 +1,4 @@
-//! One thread's way into the job: which thread uses it, and when the interpreter's lock is released.
+//! One thread's way into the job: its user, and when the interpreter's lock is released.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;

@@ -97,22 +97,22 @@ pub(crate) fn empty<'py>(
     make(descr, shape, std::ptr::null_mut())
 }
 
-/// Makes an array over memory that `keeper` keeps.
+/// Makes an array over memory that its base keeps.
 ///
 /// # Safety
 ///
-/// The memory is valid for an array of this shape for as long as the keeper lives.
+/// The memory is valid for an array of this shape for as long as the base lives.
 pub(crate) unsafe fn over<'py>(
     descr: &Bound<'py, PyArrayDescr>,
     shape: &[usize],
     memory: *mut u8,
-    keeper: Bound<'py, PyAny>,
+    base: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let array = make(descr, shape, memory)?;
     let py = array.py();
-    // SAFETY: the array is new and has no base; the reference to the keeper is given away.
+    // SAFETY: the array is new and has no base; the reference to it is given away.
     let set =
-        unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_array_ptr(), keeper.into_ptr()) };
+        unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_array_ptr(), base.into_ptr()) };
     if set == 0 { Ok(array) } else { Err(PyErr::fetch(py)) }
 }
 

@@ -42,6 +42,9 @@ impl Drop for GlobalArray {
 
 type Area = [Range<usize>];
 
+/// The rank that has a block, its first index, and the one after its last.
+type OwnedArea = (u32, Vec<usize>, Vec<usize>);
+
 /// An array of some kind of number, whose elements come and go as bytes.
 trait Blocks: Any {
     fn get(&self, area: &Area, into: &mut [u8]) -> Result<()>;
@@ -241,13 +244,13 @@ impl GlobalArray {
     ) -> PyResult<GlobalArray> {
         let py = shape.py();
         let (shape, descr) = (read_shape(shape)?, plain_dtype(dtype)?);
-        let Some(number) = Number::of(&descr) else { return Err(no_summand(&descr)) };
+        let number = Number::of(&descr).filter(|number| number.is_summand());
+        let Some(number) = number else { return Err(no_summand(&descr)) };
         let mut builder = Builder::new(&shape);
         if let Some(ghosts) = &ghosts {
             builder = builder.ghosts(ghosts);
         }
         let known = Some(number);
-        of_summand!(known, is_known(), return Err(no_summand(&descr)));
         // SAFETY: the array is used within `enter`, keeps the team, and is forgotten in the end.
         let blocks = unsafe {
             team.make(py, |team| {
@@ -301,9 +304,6 @@ impl GlobalArray {
         })
     }
 }
-
-/// Says nothing: that there are arrays of a number is known by its type.
-fn is_known<T: Multiply>() {}
 
 /// Reads a list of indices: a row for each element.
 fn rows(indices: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<usize>>> {
@@ -448,7 +448,7 @@ impl GlobalArray {
     }
 
     /// Returns the blocks: the rank that has each, and its area.
-    fn blocks(&self, py: Python<'_>) -> PyResult<Vec<(u32, Vec<usize>, Vec<usize>)>> {
+    fn blocks(&self, py: Python<'_>) -> PyResult<Vec<OwnedArea>> {
         let areas = self.run(py, false, |blocks| Ok(blocks.areas()))?;
         Ok(areas.into_iter().map(|(rank, low, high)| (rank.0, low, high)).collect())
     }

@@ -48,6 +48,12 @@ impl Number {
         })
     }
 
+    /// Returns whether numbers of this kind can be accumulated at another rank.
+    pub(crate) fn is_summand(self) -> bool {
+        use Number::{C32, C64, F32, F64, I32, I64, U32, U64};
+        matches!(self, I32 | I64 | U32 | U64 | F32 | F64 | C32 | C64)
+    }
+
     /// Returns the bytes of a Python number, if it is of this kind without a loss; `None` leaves
     /// the conversion to numpy.
     #[inline]

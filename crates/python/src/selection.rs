@@ -112,7 +112,7 @@ impl Selection {
                 if indices.slicelength > 0 {
                     selection.offset += indices.start as usize * steps[at] as usize;
                 }
-                selection.push(py, indices.slicelength as usize, indices.step * steps[at])?;
+                selection.push(py, indices.slicelength, indices.step * steps[at])?;
                 selection.is_element = false;
                 at += 1;
             } else {

@@ -8,7 +8,7 @@ use pyo3::types::{PySlice, PyTuple};
 use crate::access::HELD_BYTES;
 use crate::array::{self, as_array, check_writable, has_dtype, scalar};
 use crate::error::bad_argument;
-use crate::number::{no_summand, of_summand};
+use crate::number::{Number, no_summand, of_summand};
 use crate::selection::Selection;
 use crate::window::Window;
 
@@ -94,7 +94,7 @@ impl Block {
     ///
     /// # Safety
     ///
-    /// The array lives for as long as the bytes are used; no stride is negative; there are elements.
+    /// The array lives for as long as the bytes are used; it has elements; no stride is negative.
     pub(crate) unsafe fn near_bytes<'a>(&self) -> &'a mut [u8] {
         // SAFETY: by the caller's promise; numpy keeps the strides of an array inside of it.
         unsafe { std::slice::from_raw_parts_mut(self.memory, self.reach()) }
@@ -310,7 +310,9 @@ impl Window {
     ) -> PyResult<()> {
         let number = self.number();
         let none = || Err(no_summand(self.descr(py)));
-        of_summand!(number, check_summand(), return none())?;
+        if !number.is_some_and(Number::is_summand) {
+            return none();
+        }
         let (array, mut block) = self.source(py, selection, value)?;
         let mut packed = Vec::new();
         if block.bytes() == 0 {
@@ -321,17 +323,12 @@ impl Window {
             block.use_packed(&mut packed);
         }
         let scale = scale.map(|scale| as_array(scale, self.descr(py))).transpose()?;
-        let scale = scale.map_or(std::ptr::null(), |scale| array::data(&scale).cast_const());
-        let call = Sum { window: self, rank, block: &block, scale };
+        let factor = scale.as_ref().map_or(std::ptr::null(), |one| array::data(one).cast_const());
+        let call = Sum { window: self, rank, block: &block, factor };
         of_summand!(number, accumulate(py, &call), none())?;
-        drop((array, packed));
+        drop((array, packed, scale));
         Ok(())
     }
-}
-
-/// Says nothing: that a number can be accumulated is known by its type.
-fn check_summand<T: Summand>() -> PyResult<()> {
-    Ok(())
 }
 
 /// An accumulate whose kind of number is not known yet.
@@ -339,18 +336,20 @@ struct Sum<'a> {
     window: &'a Window,
     rank: Rank,
     block: &'a Block,
-    /// The factor, or null.
-    scale: *const u8,
+    /// One number, or null.
+    factor: *const u8,
 }
 
 fn accumulate<T: Summand>(py: Python<'_>, call: &Sum<'_>) -> PyResult<()> {
-    let Sum { window, rank, block, scale } = *call;
+    let Sum { window, rank, block, factor } = *call;
     let (bytes, size) = (block.bytes(), size_of::<T>());
     // SAFETY: the near side is tight and aligned, and lives until the call returns.
     let data = unsafe { std::slice::from_raw_parts(block.memory.cast::<T>(), bytes / size) };
-    // SAFETY: a scalar array has one element, which may not be aligned.
-    let scale =
-        if scale.is_null() { T::ONE } else { unsafe { scale.cast::<T>().read_unaligned() } };
+    let scale = match factor.is_null() {
+        true => T::ONE,
+        // SAFETY: a scalar array has one element, which may not be aligned.
+        false => unsafe { factor.cast::<T>().read_unaligned() },
+    };
     let to = window.memory().at(rank, block.offset).cast::<T>();
     // Sums take locks of stripes, which another rank may hold.
     let is_long = window.is_long(rank, bytes.saturating_mul(8));

@@ -46,11 +46,23 @@ enum Shapes {
     Each(Box<[Box<[usize]>]>),
 }
 
-/// Keeps memory for a view of it.
+/// The base of a view: keeps its memory mapped, and counts the view.
 #[pyclass(frozen, module = "farside")]
-pub(crate) struct Keeper {
+pub(crate) struct ViewBase {
     _memory: Memory,
     _view: Arc<()>,
+}
+
+impl ViewBase {
+    /// Makes the base of a view of a memory, which `views` counts.
+    pub(crate) fn make<'py>(
+        py: Python<'py>,
+        memory: &Memory,
+        views: &Arc<()>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let base = ViewBase { _memory: memory.clone(), _view: views.clone() };
+        Ok(Bound::new(py, base)?.into_any())
+    }
 }
 
 /// Reads a shape: an integer, or a sequence of them.
@@ -385,10 +397,9 @@ impl Window {
             let text = format!("a view of the part of {rank}, which is on another node");
             return Err(crate::error::unsupported(py, text));
         };
-        let keeper = Keeper { _memory: self.memory().clone(), _view: self.shared.views.clone() };
-        let keeper = Bound::new(py, keeper)?.into_any();
+        let holder = ViewBase::make(py, self.memory(), &self.shared.views)?;
         // SAFETY: the part is mapped, and as long as the shape says, while the memory is held.
-        let view = unsafe { array::over(self.descr(py), shape, base.as_ptr(), keeper)? };
+        let view = unsafe { array::over(self.descr(py), shape, base.as_ptr(), holder)? };
         Ok(view.into_any())
     }
 

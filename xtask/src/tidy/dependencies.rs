@@ -60,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("farside-overlay", &["farside"]),
     ("farside-capi", &["farside", "farside-handles", "farside-overlay"]),
     ("farside-shmem", &["farside", "farside-handles", "farside-overlay"]),
+    ("farside-python", &["farside", "farside-overlay"]),
     ("farside-launch", &["farside-job", "farside-fabric"]),
     ("farside-testing", &["farside-job", "farside-launch"]),
     (

@@ -17,7 +17,7 @@ use crate::array::{self, check_writable, plain_dtype};
 use crate::error::{Raise, bad_argument, bad_state, raise};
 use crate::number::Number;
 use crate::team::TeamShared;
-use crate::window::{bytes_of, read_shape};
+use crate::window::{ViewBase, bytes_of, read_shape};
 
 /// Memory with a part on every member of a team, whose operations are done in epochs and complete
 /// when their epoch ends. Displacements count elements.
@@ -56,13 +56,6 @@ impl Drop for Shared {
             std::mem::forget((window, self._attached.take()));
         }
     }
-}
-
-/// Keeps memory for a view of it.
-#[pyclass(frozen, module = "farside")]
-struct EpochKeeper {
-    _memory: Memory,
-    _view: Arc<()>,
 }
 
 impl EpochWindow {
@@ -328,11 +321,10 @@ impl EpochWindow {
         if unsafe { (*shared.window.get()).is_none() } {
             return Err(bad_state(py, "the window was freed"));
         }
-        let keeper = EpochKeeper { _memory: shared.memory.clone(), _view: shared.views.clone() };
-        let keeper = Bound::new(py, keeper)?.into_any();
+        let holder = ViewBase::make(py, &shared.memory, &shared.views)?;
         let base = shared.memory.base().as_ptr();
         // SAFETY: the part is mapped, and as long as the shape says, while the memory is held.
-        let view = unsafe { array::over(shared.descr.bind(py), &shared.shape, base, keeper)? };
+        let view = unsafe { array::over(shared.descr.bind(py), &shared.shape, base, holder)? };
         Ok(view.into_any())
     }
 
