@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "command.data" / "scripts"
 # The profile of both builds; `dev` is for developers of the project.
 PROFILE = os.environ.get("FARSIDE_WHEEL_PROFILE", "release")
+# maturin looks for it whatever it is asked.
+SCRIPTS.mkdir(parents=True, exist_ok=True)
 
 
 def _build_command() -> None:
@@ -32,7 +34,6 @@ def _build_command() -> None:
     )
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT.parent.parent / "target"))
     built = target / ("debug" if PROFILE == "dev" else PROFILE) / "farside"
-    SCRIPTS.mkdir(parents=True, exist_ok=True)
     shutil.copy2(built, SCRIPTS / "farside")
     strip = shutil.which("strip")
     if strip is not None:

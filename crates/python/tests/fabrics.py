@@ -15,11 +15,13 @@ _no_ofi = pytest.mark.skipif(
     ctypes.util.find_library("fabric") is None, reason="there is no libfabric"
 )
 
+_ofi = pytest.mark.farside(ranks=4 if LONG else 2, nodes=2, fabric="ofi")
+
 #: One node; two nodes over UDP; two nodes over libfabric.
 JOBS = [
     pytest.param("shm", marks=pytest.mark.farside(ranks=3)),
     pytest.param("nic", marks=pytest.mark.farside(ranks=4, nodes=2)),
-    pytest.param("ofi", marks=[pytest.mark.farside(ranks=4, nodes=2, fabric="ofi"), _no_ofi]),
+    pytest.param("ofi", marks=[_ofi, _no_ofi]),
 ]
 
 every_fabric: Any = pytest.mark.parametrize("fabric", JOBS)
