@@ -3,6 +3,7 @@
 use farside::Complex;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt};
 
 use crate::error::{bad_argument, unsupported};
 
@@ -61,14 +62,17 @@ impl Number {
         let mut bytes = [0; 8];
         macro_rules! integer {
             ($type:ty) => {{
-                let value = value.cast::<pyo3::types::PyInt>().ok()?.extract::<$type>().ok()?;
+                let value = value.cast::<PyInt>().ok()?.extract::<$type>().ok()?;
                 bytes[..size_of::<$type>()].copy_from_slice(&value.to_ne_bytes());
                 size_of::<$type>()
             }};
         }
         let len = match self {
             Number::F64 => {
-                let value = value.cast::<pyo3::types::PyFloat>().ok()?.value();
+                let value = match value.cast::<PyFloat>() {
+                    Ok(value) => value.value(),
+                    Err(_) => value.cast::<PyInt>().ok()?.extract::<f64>().ok()?,
+                };
                 bytes = value.to_ne_bytes();
                 8
             }
