@@ -17,8 +17,8 @@ use crate::steps::Outcome;
 const PACKAGES: &str =
     "maturin numpy pytest hypothesis cloudpickle mypy nbclient nbformat ipykernel";
 
-/// Builds the wheel, installs it and runs its tests. `FARSIDE_WHEEL_PROFILE=release` builds what
-/// users get; the usual profile builds what the other tests have built already.
+/// Builds the wheel, installs it and runs its tests. The profile is that of the other tests, which
+/// have built most of it already.
 pub(crate) fn run(root: &Path, runner: &Runner, until: Instant, long: bool) -> Result<Outcome> {
     let place = target(root).join("python");
     let (environment, wheels) = (place.join("environment"), place.join("wheels"));
@@ -42,16 +42,14 @@ pub(crate) fn run(root: &Path, runner: &Runner, until: Instant, long: bool) -> R
     if wheels.exists() {
         fs::remove_dir_all(&wheels)?;
     }
-    let profile = std::env::var("FARSIDE_WHEEL_PROFILE").unwrap_or_else(|_| "dev".to_owned());
     let package = root.join("crates/python");
     let build = format!(
-        "-m pip wheel -q --no-deps --no-build-isolation --wheel-dir {} {}",
+        "-m pip wheel -q --no-deps --no-build-isolation --config-settings profile=dev \
+         --wheel-dir {} {}",
         wheels.display(),
         package.display()
     );
-    go(Task::new(root, &python, &build)
-        .variable("FARSIDE_WHEEL_PROFILE", &profile)
-        .variable("PATH", &path_with(&environment)))?;
+    go(Task::new(root, &python, &build).variable("PATH", &path_with(&environment)))?;
     let wheel = one_wheel(&wheels)?;
     let install = format!("-m pip install -q --no-deps --force-reinstall {}", wheel.display());
     go(Task::new(root, &python, &install))?;

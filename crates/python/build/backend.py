@@ -18,33 +18,29 @@ from maturin import *  # type: ignore[import-not-found]  # noqa: F403
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "command.data" / "scripts"
-# The profile of both builds; `dev` is for developers of the project.
-PROFILE = os.environ.get("FARSIDE_WHEEL_PROFILE", "release")
 # maturin looks for it whatever it is asked.
 SCRIPTS.mkdir(parents=True, exist_ok=True)
 
 
-def _build_command() -> None:
-    """Builds the command and lays it where maturin looks for what a wheel has besides."""
+def _build(config_settings: dict[str, Any] | None) -> dict[str, Any]:
+    """Builds the command, lays it into maturin's data folder, and returns maturin's settings.
+
+    `--config-settings profile=dev` is for developers of the project.
+    """
+    settings = dict(config_settings or {})
+    profile = str(settings.pop("profile", "release"))
     cargo = os.environ.get("CARGO", "cargo")
     subprocess.run(
-        [cargo, "build", "--package", "farside-cli", "--profile", PROFILE],
-        cwd=ROOT,
-        check=True,
+        [cargo, "build", "--package", "farside-cli", "--profile", profile], cwd=ROOT, check=True
     )
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT.parent.parent / "target"))
-    built = target / ("debug" if PROFILE == "dev" else PROFILE) / "farside"
+    built = target / ("debug" if profile == "dev" else profile) / "farside"
     shutil.copy2(built, SCRIPTS / "farside")
     strip = shutil.which("strip")
     if strip is not None:
         subprocess.run([strip, SCRIPTS / "farside"], check=True)
-
-
-def _settings(config_settings: dict[str, Any] | None) -> dict[str, Any]:
-    """Returns the settings for maturin, with the profile."""
-    settings = dict(config_settings or {})
     arguments = settings.get("build-args") or ""
-    settings["build-args"] = f"--profile {PROFILE} --strip {arguments}".strip()
+    settings["build-args"] = f"--profile {profile} --strip {arguments}".strip()
     return settings
 
 
@@ -54,8 +50,7 @@ def build_wheel(
     metadata_directory: str | None = None,
 ) -> str:
     """Builds a wheel with the module and the command."""
-    _build_command()
-    settings = _settings(config_settings)
+    settings = _build(config_settings)
     return str(maturin.build_wheel(wheel_directory, settings, metadata_directory))
 
 
@@ -65,6 +60,5 @@ def build_editable(
     metadata_directory: str | None = None,
 ) -> str:
     """Builds a wheel that names this folder, with the module and the command."""
-    _build_command()
-    settings = _settings(config_settings)
+    settings = _build(config_settings)
     return str(maturin.build_editable(wheel_directory, settings, metadata_directory))
