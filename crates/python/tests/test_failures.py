@@ -65,6 +65,27 @@ def test_an_exception_ends_the_job_with_a_labelled_traceback(tmp_path: Path) -> 
     assert "rank 0: Traceback" in done.stderr and "is lost" in done.stderr
 
 
+def test_an_exception_ends_a_rank_whose_thread_waits(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        2,
+        """
+        import threading
+        import farside
+        world = farside.join()
+        w = world.window(1, "i8")
+        if world.rank == 1:
+            mine = w.on(world.context())
+            threading.Thread(target=lambda: mine.wait(0, "==", 1)).start()
+            raise ValueError("the cause")
+        world.barrier()
+        """,
+    )
+    assert done.returncode == 1
+    assert "rank 1: ValueError: the cause" in done.stderr
+    assert "RankLost: rank 1 is lost: it exited with status 1" in done.stderr, done.stderr
+
+
 def test_leaving_and_joining_again(tmp_path: Path) -> None:
     done = run(
         tmp_path,

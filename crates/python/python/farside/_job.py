@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
+import threading
 import traceback
 from types import TracebackType
 from typing import Optional
@@ -67,6 +69,11 @@ def _hook(world: _core.World) -> None:
             lines = "".join(f"{label}{line}\n" for line in text.rstrip("\n").split("\n"))
             sys.stderr.write(lines)
             sys.stderr.flush()
+        if threading.active_count() > 1:
+            # The interpreter would wait for its threads, which may wait for other ranks.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)
         if not world.is_left and not _is_consequence(error):
             world.note_failure()
 
