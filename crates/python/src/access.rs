@@ -24,6 +24,8 @@ pub(crate) struct Access {
     pub(crate) size: u32,
     /// True if all ranks share memory, so that no operation leaves the node.
     pub(crate) is_one_node: bool,
+    /// True if atomics on near memory are the processor's own.
+    pub(crate) has_direct_atomics: bool,
     /// True while the first thread is in a call that has released the interpreter's lock: an
     /// interrupt ends the process then, since no Python code could handle it.
     uninterruptible: Option<Arc<AtomicBool>>,
@@ -101,6 +103,7 @@ impl Access {
             rank: world.rank(),
             size: world.size(),
             is_one_node: world.topology().nodes() == 1,
+            has_direct_atomics: world.job().caps.cpu_coherent,
             held: UnsafeCell::new(Some(Held::World(world))),
             uninterruptible,
         }
@@ -113,6 +116,7 @@ impl Access {
             rank: self.rank,
             size: self.size,
             is_one_node: self.is_one_node,
+            has_direct_atomics: self.has_direct_atomics,
             held: UnsafeCell::new(Some(Held::Thread(context))),
             uninterruptible: None,
         }

@@ -44,6 +44,12 @@ impl Word {
 }
 
 impl Window {
+    /// Returns whether atomics on the part of a rank are the processor's own.
+    #[inline]
+    fn is_direct(&self, rank: Rank) -> bool {
+        self.access.has_direct_atomics && self.is_near(rank)
+    }
+
     fn word(&self, py: Python<'_>, rank: Rank, index: &Bound<'_, PyAny>) -> PyResult<Word> {
         let (number, width) = match self.number() {
             Some(number @ (Number::I32 | Number::U32)) => (number, Width::W32),
@@ -70,7 +76,7 @@ impl Window {
         let py = index.py();
         let word = self.word(py, self.rank(rank)?, index)?;
         let op = operation(word)?;
-        let held = self.access.run(py, !self.is_near(word.rank), |context| {
+        let held = self.access.run(py, !self.is_direct(word.rank), |context| {
             self.memory().atomic(context, word.rank, word.offset, word.width, op)
         })?;
         word.number(py, held)
@@ -86,7 +92,7 @@ impl Window {
         let py = index.py();
         let word = self.word(py, self.rank(rank)?, index)?;
         let op = operation(word)?;
-        self.access.run(py, !self.is_near(word.rank), |context| {
+        self.access.run(py, !self.is_direct(word.rank), |context| {
             self.memory().post(context, word.rank, word.offset, word.width, op)
         })
     }

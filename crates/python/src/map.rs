@@ -27,6 +27,8 @@ pub(crate) struct HashMap {
     table: UnsafeCell<Option<Box<dyn Table>>>,
     key: Kind,
     value: Kind,
+    /// True if an operation may wait: for another node, or for a lock.
+    is_slow: bool,
 }
 
 // SAFETY: the table is used within `Access::enter` only, by one thread at a time.
@@ -192,7 +194,9 @@ impl HashMap {
         let options = Options { synchronization, slots, reserve_bytes };
         let sizes = (key.item, value.item);
         let table = team.run(py, |team| make_table(team, sizes, &options))?;
-        Ok(HashMap { team: team.clone(), table: UnsafeCell::new(Some(table)), key, value })
+        let is_slow = locked || !team.access.is_one_node;
+        let table = UnsafeCell::new(Some(table));
+        Ok(HashMap { team: team.clone(), table, key, value, is_slow })
     }
 
     /// Runs an operation on the table.
@@ -202,7 +206,7 @@ impl HashMap {
         operation: impl FnOnce(&dyn Table, &Context) -> Result<R>,
     ) -> PyResult<R> {
         let access = &self.team.access;
-        access.run(py, !access.is_one_node, |context| {
+        access.run(py, self.is_slow, |context| {
             // SAFETY: within a use of the context.
             match unsafe { &*self.table.get() } {
                 Some(table) => operation(&**table, context),

@@ -37,6 +37,8 @@ struct Shared {
     item: usize,
     /// Where each rank's part begins in its memory, and how many bytes it has.
     parts: Box<[(u64, u64)]>,
+    /// True if an operation may wait: for another node, or for the target's calls.
+    is_slow: bool,
     /// Counted by the views of the own part.
     views: Arc<()>,
     /// The array that the memory lies over.
@@ -88,7 +90,8 @@ impl EpochWindow {
                 Ok((window, memory, parts))
             })?
         };
-        let made = Made { window, memory, parts, attached: None };
+        let is_two_sided = matches!(design, Design::TwoSided { .. });
+        let made = Made { window, memory, parts, attached: None, is_two_sided };
         Ok(EpochWindow::of(team, made, shape, &descr))
     }
 
@@ -133,8 +136,8 @@ impl EpochWindow {
                 Ok((window, memory, parts))
             })?
         };
-        let made =
-            Made { window, memory, parts, attached: array.map(|array| array.clone().unbind()) };
+        let attached = array.map(|array| array.clone().unbind());
+        let made = Made { window, memory, parts, attached, is_two_sided: false };
         Ok(EpochWindow::of(team, made, shape, &descr))
     }
 
@@ -153,6 +156,7 @@ impl EpochWindow {
             item: descr.itemsize(),
             descr: descr.clone().unbind(),
             parts: made.parts,
+            is_slow: made.is_two_sided || !team.access.is_one_node,
             views: Arc::new(()),
             _attached: made.attached,
         };
@@ -176,7 +180,7 @@ impl EpochWindow {
     }
 
     fn is_long(&self, bytes: usize) -> bool {
-        bytes > HELD_BYTES || !self.shared.team.access.is_one_node
+        bytes > HELD_BYTES || self.shared.is_slow
     }
 
     /// Returns the byte of a rank's memory at which so many bytes from a displacement on begin.
@@ -213,6 +217,7 @@ struct Made {
     memory: Memory,
     parts: Box<[(u64, u64)]>,
     attached: Option<Py<PyUntypedArray>>,
+    is_two_sided: bool,
 }
 
 /// Tells all members where each one's part begins and how long it is; by rank.
