@@ -70,7 +70,7 @@ def test_every_dtype(world: farside.World, fabric: str) -> None:
 def test_selections(world: farside.World, fabric: str) -> None:
     there = (world.rank + 1) % world.size
     rng = np.random.default_rng(7)
-    for _ in range(400 if LONG else 60):
+    for _ in range(400 if LONG else 25):
         shape = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 4)))
         with world.window(shape, "i4") as w:
             mirror = rng.integers(0, 1000, shape).astype("i4")
