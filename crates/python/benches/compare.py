@@ -160,6 +160,8 @@ def of_mpi4py() -> dict[str, float]:
     comm.Barrier()
     count.Unlock_all()
     win.Unlock_all()
+    for each in (strips, count, win):
+        each.Free()
     return results if me == 0 else {}
 
 
@@ -227,8 +229,8 @@ def measure(name: str, start: list[str], environment: dict[str, str]) -> dict[st
         done = subprocess.run(
             line, env={**os.environ, **environment}, capture_output=True, text=True, timeout=180
         )
-        return dict(json.loads(done.stdout.strip().splitlines()[-1]))
-    except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
+        return dict(json.loads(next(x for x in done.stdout.splitlines() if x.startswith("{"))))
+    except (subprocess.TimeoutExpired, StopIteration, ValueError) as error:
         print(f"{name} does not run: {error}", file=sys.stderr)
         return {}
 

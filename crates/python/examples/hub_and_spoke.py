@@ -41,7 +41,9 @@ def hub(
 ) -> float:
     """Takes steps from the best point that is known, its own or a spoke's."""
     x = np.zeros(LENGTH)
-    for serial in range(rounds):
+    serial, heard = 0, set[int]()
+    while serial < rounds or len(heard) < world.size - 1:
+        serial += 1
         x += 0.02 * (np.arange(LENGTH) - x)
         with lock.writing():
             published[0, 1:] = x
@@ -49,8 +51,10 @@ def hub(
         for rank in range(1, world.size):
             with lock.reading():
                 theirs = published[rank, :]
-            if theirs[0] > 0 and cost(theirs[1:]) < cost(x):
-                x = theirs[1:].copy()
+            if theirs[0] > 0:
+                heard.add(rank)
+                if cost(theirs[1:]) < cost(x):
+                    x = theirs[1:].copy()
     with lock.writing():
         published[0, 0] = OVER
     return cost(x)

@@ -52,13 +52,17 @@ class Mailbox:
 def hub(comm: Any, box: Mailbox, rounds: int) -> float:
     """Takes steps from the best point that is known, its own or a spoke's."""
     x = np.zeros(LENGTH)
-    for serial in range(1, rounds + 1):
+    serial, heard = 0, set()
+    while serial < rounds or len(heard) < comm.size - 1:
+        serial += 1
         x += 0.02 * (np.arange(LENGTH) - x)
         box.publish(serial, x)
         for rank in range(1, comm.size):
             number, theirs = box.read(rank)
-            if number > 0 and cost(theirs) < cost(x):
-                x = theirs.copy()
+            if number > 0:
+                heard.add(rank)
+                if cost(theirs) < cost(x):
+                    x = theirs.copy()
     box.publish(OVER, x)
     return cost(x)
 
