@@ -76,9 +76,8 @@ def test_the_notebook() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="there is no mypy")
-def test_types() -> None:
-    package = Path(farside.__file__).parent
-    run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", str(package))
+def test_types(tmp_path: Path) -> None:
+    strict = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path)]
+    run(*strict, "--package", "farside")
     names = ["halo", "histogram", "task_queue", "shared_table", "parameter_server"]
-    files = [str(EXAMPLES / f"{name}.py") for name in [*names, "hub_and_spoke"]]
-    run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", *files)
+    run(*strict, *(str(EXAMPLES / f"{name}.py") for name in [*names, "hub_and_spoke"]))
