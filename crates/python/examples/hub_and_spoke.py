@@ -4,7 +4,7 @@ farside run -n 4 python hub_and_spoke.py
 
 The hub minimizes a function by slow steps; spokes search for bounds of its optimum at their own
 pace. Each rank publishes a vector in its own part, with a serial number, and reads the parts of
-others whenever it likes. Nobody waits for anybody until the hub says that it is over.
+others at any time. No rank waits for another until the hub says that it is over.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ SLOPE, SHIFT = 3.0, -1.5
 
 
 def main(steps: int = 300) -> None:
-    """Fits the line with whoever is left."""
+    """Fits the line with the ranks that are left."""
     world = farside.join()
     parameters = world.window(2, np.float64)
     # Ranks that have finished, or were lost: only rank 0 and the last one live to the end.

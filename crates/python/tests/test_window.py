@@ -149,7 +149,7 @@ def test_parts_differ_and_errors_say_what(world: farside.World, fabric: str) -> 
     assert np.asarray(w)[0, 0] == 7 and not np.shares_memory(w.own, view)
     w.own = np.ones(3)
     assert view.tolist() == [[1.0] * 3] * (2 + world.rank)
-    # A window is not freed under a view, and all ranks hear who has one.
+    # A window is not freed under a view, and all ranks hear which rank has one.
     keep = view if world.rank == 1 else None
     del view
     with pytest.raises(farside.InvalidState, match="rank 1 still has 1 views"):
