@@ -1,8 +1,9 @@
 //! One thread's way into the job: its user, and when the interpreter's lock is released.
 
 use std::cell::UnsafeCell;
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use farside::{Context, Rank, Result, World};
 use pyo3::prelude::*;
@@ -29,6 +30,8 @@ pub(crate) struct Access {
     /// True while the first thread is in a call that has released the interpreter's lock: an
     /// interrupt ends the process then, since no Python code could handle it.
     uninterruptible: Option<Arc<AtomicBool>>,
+    /// The pages of the program that memory of the job lies over, by address.
+    overlaid: Mutex<Vec<Range<usize>>>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "there is one for each thread")]
@@ -106,6 +109,7 @@ impl Access {
             has_direct_atomics: world.job().caps.cpu_coherent,
             held: UnsafeCell::new(Some(Held::World(world))),
             uninterruptible,
+            overlaid: Mutex::default(),
         }
     }
 
@@ -119,6 +123,26 @@ impl Access {
             has_direct_atomics: self.has_direct_atomics,
             held: UnsafeCell::new(Some(Held::Thread(context))),
             uninterruptible: None,
+            overlaid: Mutex::default(),
+        }
+    }
+
+    /// Claims pages of the program for memory of the job; false if some of them have it already.
+    pub(crate) fn claim(&self, pages: &Range<usize>) -> bool {
+        let mut overlaid = self.overlaid.lock().unwrap_or_else(PoisonError::into_inner);
+        let overlaps = |other: &Range<usize>| other.start < pages.end && pages.start < other.end;
+        let is_free = pages.is_empty() || !overlaid.iter().any(overlaps);
+        if is_free {
+            overlaid.push(pages.clone());
+        }
+        is_free
+    }
+
+    /// Gives up what [`Access::claim`] has claimed.
+    pub(crate) fn unclaim(&self, pages: &Range<usize>) {
+        let mut overlaid = self.overlaid.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = overlaid.iter().position(|other| other == pages) {
+            overlaid.swap_remove(at);
         }
     }
 

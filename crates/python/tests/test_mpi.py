@@ -81,6 +81,15 @@ def test_windows_of_mpi(world: farside.World, fabric: str) -> None:
         win.Lock(right)
         win.Get(np.empty(5), right, 1998)
     win.Unlock(right)
+    with pytest.raises(farside.InvalidState, match="rank 1 lies in a page"):
+        MPI.Win.Create(data[500:] if rank == 1 else np.zeros(1000), 8, comm=comm)
+    win.Free()
+    # The pages can be shared again.
+    win = MPI.Win.Create(data, data.itemsize, comm=comm)
+    assert data[3] == -1 and data[1999] == 1999 + 1000 * rank
+    win.Free()
+    room = np.frombuffer(MPI.Alloc_mem(8192), "f8")
+    win = MPI.Win.Create(room, 8, comm=comm)
     win.Free()
     # A group in the way of MPI's generalized active target.
     win = MPI.Win.Allocate(8, 8, comm=comm)

@@ -3,6 +3,7 @@
 mod operation;
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -41,8 +42,7 @@ struct Shared {
     is_slow: bool,
     /// Counted by the views of the own part.
     views: Arc<()>,
-    /// The array that the memory lies over.
-    _attached: Option<Py<PyUntypedArray>>,
+    attached: Option<Attached>,
 }
 
 // SAFETY: the window is used within `Access::enter` only, by one thread at a time.
@@ -55,7 +55,7 @@ impl Drop for Shared {
         // What was not freed stays until the job ends, and borrows from it. The array, too: its
         // pages are the job's.
         if let Some(window) = self.window.get_mut().take() {
-            std::mem::forget((window, self._attached.take()));
+            std::mem::forget((window, self.attached.take()));
         }
     }
 }
@@ -120,23 +120,35 @@ impl EpochWindow {
         let options = Options::new().checking(checking);
         let page = rustix::param::page_size();
         let start = at.addr() / page * page;
-        let extent = (at.addr() - start, len);
-        let pages = if len == 0 { 0 } else { (extent.0 + len).next_multiple_of(page) };
-        // SAFETY: the window is used within `enter`, keeps the team, and is forgotten in the end.
-        // The pages are the array's, which is kept, and its neighbours'; the interpreter's lock is
-        // released, but other threads are told not to write meanwhile.
-        let (window, memory, parts) = unsafe {
-            team.make(py, |team| {
-                let memory = Memory::allocate(&team, pages as u64)?;
-                if let Some(first) = NonNull::new(at.wrapping_sub(extent.0)).filter(|_| len > 0) {
-                    farside_overlay::lay_over(&memory, team.context().rank(), first)?;
-                }
-                let parts = parts(&team, (extent.0 as u64, len as u64))?;
-                let window = Window::attach(team, memory.clone().window::<u8>()?, options)?;
-                Ok((window, memory, parts))
-            })?
+        let before = at.addr() - start;
+        let end = if len == 0 { start } else { (start + before + len).next_multiple_of(page) };
+        let pages = start..end;
+        let entered = team.access.enter(py)?;
+        let is_claimed = team.access.claim(&pages);
+        let lay_over = |memory: &Memory| match NonNull::new(at.wrapping_sub(before)) {
+            // SAFETY: the pages are the array's, which is kept, and its neighbours'. The memory is
+            // fresh. The interpreter's lock is held, so that no other thread of Python writes them.
+            Some(first) if len > 0 => unsafe {
+                farside_overlay::lay_over(memory, team.access.rank, first)
+            },
+            _ => Ok(()),
         };
-        let attached = array.map(|array| array.clone().unbind());
+        // SAFETY: the window is used within `enter`, keeps the team, and is forgotten in the end.
+        let members = unsafe { team.team_for_ever(py, &entered)? };
+        let made = (|| {
+            check_claims(&members, is_claimed)?;
+            let memory = Memory::allocate(&members, pages.len() as u64)?;
+            lay_over(&memory)?;
+            let parts = parts(&members, (before as u64, len as u64))?;
+            let window = Window::attach(members, memory.clone().window::<u8>()?, options)?;
+            Ok((window, memory, parts))
+        })();
+        drop(entered);
+        if made.is_err() && is_claimed {
+            team.access.unclaim(&pages);
+        }
+        let (window, memory, parts) = made.raise(py)?;
+        let attached = array.map(|array| Attached { array: array.clone().unbind(), pages });
         let made = Made { window, memory, parts, attached, is_two_sided: false };
         Ok(EpochWindow::of(team, made, shape, &descr))
     }
@@ -158,7 +170,7 @@ impl EpochWindow {
             parts: made.parts,
             is_slow: made.is_two_sided || !team.access.is_one_node,
             views: Arc::new(()),
-            _attached: made.attached,
+            attached: made.attached,
         };
         EpochWindow { shared: Arc::new(shared) }
     }
@@ -211,12 +223,31 @@ impl EpochWindow {
     }
 }
 
+/// An array that memory of the job lies over, and its pages.
+struct Attached {
+    array: Py<PyUntypedArray>,
+    pages: Range<usize>,
+}
+
+/// Refuses, on all members, arrays in whose pages a member has another window.
+fn check_claims(team: &farside::Team<'_>, is_claimed: bool) -> Result<()> {
+    let claims = team.all_gather(&[u8::from(is_claimed)])?;
+    match claims.iter().position(|&claimed| claimed == 0) {
+        None => Ok(()),
+        Some(at) => Err(Error::InvalidState(format!(
+            "the array of {} lies in a page that another window is made of: give each window pages \
+             of its own, as memory that begins at a page and is some pages long has",
+            team.members()[at]
+        ))),
+    }
+}
+
 /// What a window is made of.
 struct Made {
     window: Window<'static>,
     memory: Memory,
     parts: Box<[(u64, u64)]>,
-    attached: Option<Py<PyUntypedArray>>,
+    attached: Option<Attached>,
     is_two_sided: bool,
 }
 
@@ -319,8 +350,8 @@ impl EpochWindow {
     /// Returns this rank's own part as an array without a copy.
     fn own_view<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let shared = &*self.shared;
-        if let Some(array) = &shared._attached {
-            return Ok(array.bind(py).clone().into_any());
+        if let Some(attached) = &shared.attached {
+            return Ok(attached.array.bind(py).clone().into_any());
         }
         // SAFETY: only whether there is a window is looked at, with the interpreter's lock held.
         if unsafe { (*shared.window.get()).is_none() } {
@@ -361,7 +392,7 @@ impl EpochWindow {
         let Some(window) = (unsafe { (*shared.window.get()).take() }) else {
             return Ok(());
         };
-        let is_viewed = shared._attached.is_some() || Arc::strong_count(&shared.views) > 1;
+        let is_viewed = shared.attached.is_some() || Arc::strong_count(&shared.views) > 1;
         let freed = shared.team.access.released(py, || {
             let memory = window.detach()?;
             match team.all_gather(&[u8::from(is_viewed)])?.contains(&1) {
@@ -371,6 +402,9 @@ impl EpochWindow {
             Ok(())
         });
         drop((team, entered));
+        if let Some(attached) = &shared.attached {
+            shared.team.access.unclaim(&attached.pages);
+        }
         freed.raise(py)
     }
 }
