@@ -13,6 +13,7 @@ mod deb;
 mod install;
 mod outside;
 mod process;
+mod python;
 mod quick;
 mod setup;
 mod shmem_header;

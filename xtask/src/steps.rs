@@ -9,7 +9,7 @@ use anyhow::{Error, Result, anyhow, bail};
 use clap::ValueEnum;
 
 use crate::process::{Runner, Task};
-use crate::{deb, outside, setup, tidy, works};
+use crate::{deb, outside, python, setup, tidy, works};
 
 /// The test that explores the doorbell under loom.
 const LOOM_TEST: &str = "crates/shm/tests/loom_bell.rs";
@@ -19,13 +19,15 @@ const FEATURES: &[&str] = &["containers", "dsm", "epoch", "ofi", "sim"];
 pub(crate) const UNPUBLISHED: &str = "--exclude xtask --exclude farside-capi --exclude \
                                       farside-conformance --exclude farside-handles --exclude \
                                       farside-mpi --exclude farside-namespaces --exclude \
-                                      farside-overlay --exclude farside-shmem --exclude \
+                                      farside-overlay --exclude farside-python --exclude \
+                                      farside-shmem --exclude \
                                       farside-testing";
 /// Packages the crates that are published; a working tree may have changes.
 pub(crate) const PACKAGE: &str = "package --allow-dirty --workspace --exclude xtask --exclude \
                                   farside-capi --exclude farside-conformance --exclude \
                                   farside-handles --exclude farside-mpi --exclude \
                                   farside-namespaces --exclude farside-overlay --exclude \
+                                  farside-python --exclude \
                                   farside-shmem --exclude farside-testing";
 
 /// One step of the checks. Their order here is the order in which they run: cheap ones first.
@@ -45,6 +47,8 @@ pub(crate) enum Step {
     Build,
     /// Unit, conformance and end-to-end tests
     Test,
+    /// The Python package, as a wheel in an environment of its own
+    Python,
     /// The README's table of what works is what the tests found
     Works,
     /// Examples in the documentation, and the documentation itself
@@ -94,6 +98,7 @@ impl Step {
             Step::Features => "features",
             Step::Build => "build",
             Step::Test => "test",
+            Step::Python => "python",
             Step::Works => "works",
             Step::Doc => "doc",
             Step::Loom => "loom",
@@ -205,6 +210,10 @@ fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Resu
             return Ok(Outcome::Passed);
         }
         Step::Test => works::forget(root)?,
+        Step::Python => {
+            return python::run(root, runner, until, options.long)
+                .map_err(|error| alone(error, "cargo xtask test --only python"));
+        }
         Step::Outside => {
             return outside::run(root, runner, until)
                 .map_err(|error| alone(error, "cargo xtask test --only outside"));
@@ -317,7 +326,7 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
         if long { task.variable("FARSIDE_LONG", "1") } else { task }
     };
     match step {
-        Step::Setup | Step::Tidy | Step::Works | Step::Outside | Step::Deb => vec![],
+        Step::Setup | Step::Tidy | Step::Python | Step::Works | Step::Outside | Step::Deb => vec![],
         Step::Fmt => vec![cargo("fmt --all --check")],
         Step::Clippy => vec![cargo("clippy --workspace --all-targets -- -D warnings")],
         Step::Features => std::iter::once(cargo("check -p farside --no-default-features"))

@@ -61,6 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("farside-capi", &["farside", "farside-handles", "farside-overlay"]),
     ("farside-shmem", &["farside", "farside-handles", "farside-overlay"]),
     ("farside-mpi", &["farside", "farside-overlay"]),
+    ("farside-python", &["farside", "farside-overlay"]),
     ("farside-launch", &["farside-job", "farside-fabric"]),
     ("farside-testing", &["farside-job", "farside-launch"]),
     (

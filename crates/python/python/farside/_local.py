@@ -1,0 +1,124 @@
+"""Jobs of this machine that a notebook, a test or a script starts."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+from farside.errors import Poisoned, RankLost
+
+try:
+    import cloudpickle as _functions  # type: ignore[import-untyped, unused-ignore]
+except ImportError:
+    _functions = None
+
+
+class LocalError(RuntimeError):
+    """A job of `farside.local` failed without an exception of a rank: its output says how."""
+
+
+def command() -> str:
+    """Returns the path of the `farside` command that belongs to this package."""
+    here = Path(sysconfig.get_path("scripts")) / "farside"
+    found = str(here) if here.exists() else shutil.which("farside")
+    if found is None:
+        raise LocalError(f"there is no `farside` command in {here.parent} or in PATH")
+    return found
+
+
+def dumps(value: Any) -> bytes:
+    """Returns the bytes of a value; functions and classes of notebooks need cloudpickle."""
+    return bytes(_functions.dumps(value)) if _functions is not None else pickle.dumps(value)
+
+
+def _packed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    """Returns the bytes of a call, for another interpreter."""
+    if _functions is None and getattr(function, "__module__", "") == "__main__":
+        raise LocalError(
+            f"{function.__qualname__} is defined in __main__, which other processes cannot import: "
+            "install cloudpickle, or put the function into a module"
+        )
+    return dumps((function, arguments))
+
+
+def local(
+    ranks: int,
+    function: Callable[..., Any],
+    *arguments: Any,
+    nodes: Optional[int] = None,
+    fabric: Optional[str] = None,
+    timeout: Optional[float] = None,
+    keep_going: bool = False,
+    options: tuple[str, ...] = (),
+) -> list[Any]:
+    """Runs `function(world, *arguments)` on ranks that are processes of this machine.
+
+    Returns what each rank returned, in order. What the ranks print comes out here, line by line.
+    If a rank raises an exception, the first that is no mere consequence of another rank's end is
+    raised here. `nodes` divides the ranks into nodes that reach each other over a network only;
+    `options` are further ones of `farside run`.
+    """
+    with tempfile.TemporaryDirectory(prefix="farside-") as folder:
+        call = Path(folder) / "call"
+        call.write_bytes(_packed(function, arguments))
+        line = [command(), "run", "-n", str(ranks), *options]
+        for name, value in (("--nodes", nodes), ("--fabric", fabric), ("--timeout", timeout)):
+            line += [] if value is None else [name, str(value)]
+        line += ["--keep-going"] if keep_going else []
+        line += [sys.executable, "-m", "farside._worker", folder]
+        path = os.pathsep.join(each or os.getcwd() for each in sys.path)
+        status = _run(line, {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"})
+        return _results(Path(folder), ranks, status, keep_going)
+
+
+def _run(line: list[str], environment: dict[str, str]) -> int:
+    """Runs a command whose output comes out of this interpreter, also in a notebook."""
+    with subprocess.Popen(
+        line,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as job:
+        assert job.stdout is not None
+        try:
+            for text in job.stdout:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+        except BaseException:
+            # The launcher ends its ranks.
+            job.terminate()
+            raise
+        return job.wait()
+
+
+def _results(folder: Path, ranks: int, status: int, keep_going: bool) -> list[Any]:
+    """Returns the results of all ranks, or raises the exception of one."""
+    results: list[Any] = []
+    errors: list[BaseException] = []
+    for rank in range(ranks):
+        file = folder / f"result.{rank}"
+        if not file.exists():
+            results.append(None)
+            continue
+        is_error, value = pickle.loads(file.read_bytes())
+        if is_error:
+            errors.append(value)
+        results.append(value)
+    for error in errors:
+        if not isinstance(error, (RankLost, Poisoned)):
+            raise error
+    if errors and not keep_going:
+        raise errors[0]
+    if status != 0 and not keep_going:
+        raise LocalError(f"the job ended with status {status}: its output says why")
+    return results

@@ -1,0 +1,279 @@
+//! Teams: some or all ranks, in an order.
+
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+
+use farside::{Detached, Rank, Result};
+use pyo3::prelude::*;
+
+use crate::access::{Access, Entered, not_the_world};
+use crate::epoch::EpochWindow;
+use crate::error::{Raise, bad_state};
+use crate::global_array::GlobalArray;
+use crate::lock::{Lock, RwLock};
+use crate::map::HashMap;
+use crate::window::Window;
+
+/// Some or all ranks, in an order, with collectives of their own. All members make the same
+/// collective calls in the same order.
+#[pyclass(frozen, subclass, module = "farside")]
+pub(crate) struct Team {
+    pub(crate) shared: Arc<TeamShared>,
+}
+
+/// What a team's handle, and the objects that it has made, have in common.
+pub(crate) struct TeamShared {
+    pub(crate) access: Arc<Access>,
+    group: Group,
+    pub(crate) members: Box<[Rank]>,
+}
+
+enum Group {
+    World,
+    /// A team that was made by a split; `None` once it was freed.
+    Split(UnsafeCell<Option<Detached>>),
+}
+
+// SAFETY: the group is used within `Access::enter` only, by one thread at a time.
+unsafe impl Send for TeamShared {}
+// SAFETY: as above.
+unsafe impl Sync for TeamShared {}
+
+impl TeamShared {
+    pub(crate) fn of_world(access: Arc<Access>) -> TeamShared {
+        let members = (0..access.size).map(Rank).collect();
+        TeamShared { access, group: Group::World, members }
+    }
+
+    pub(crate) fn is_world(&self) -> bool {
+        matches!(self.group, Group::World)
+    }
+
+    /// Returns the team, within a use of its context.
+    pub(crate) fn team<'a>(
+        &'a self,
+        py: Python<'_>,
+        entered: &Entered<'a>,
+    ) -> PyResult<farside::Team<'a>> {
+        match &self.group {
+            Group::World => Ok(entered.world().ok_or_else(|| not_the_world(py))?.team()),
+            // SAFETY: within a use of the context, which is one at a time.
+            Group::Split(group) => match unsafe { &*group.get() } {
+                Some(group) => Ok(group.attach(entered.context())),
+                None => Err(bad_state(py, "the team was freed")),
+            },
+        }
+    }
+
+    /// Returns the team for as long as the job lasts.
+    ///
+    /// # Safety
+    ///
+    /// What is made from it is used only within `enter`, keeps this, and is forgotten, not dropped,
+    /// once the job was left or the team was freed.
+    pub(crate) unsafe fn team_for_ever(
+        &self,
+        py: Python<'_>,
+        entered: &Entered<'_>,
+    ) -> PyResult<farside::Team<'static>> {
+        let team = self.team(py, entered)?;
+        // SAFETY: neither the world nor the group moves before the job is left or the team freed;
+        // the rest is the caller's promise.
+        Ok(unsafe { std::mem::transmute::<farside::Team<'_>, farside::Team<'static>>(team) })
+    }
+
+    /// Runs a collective without the interpreter's lock.
+    pub(crate) fn run<R>(
+        &self,
+        py: Python<'_>,
+        collective: impl FnOnce(&farside::Team<'_>) -> Result<R>,
+    ) -> PyResult<R> {
+        let entered = self.access.enter(py)?;
+        let team = self.team(py, &entered)?;
+        let result = self.access.released(py, || collective(&team));
+        drop(team);
+        drop(entered);
+        result.raise(py)
+    }
+
+    /// Makes something that borrows the team for as long as the job lasts.
+    ///
+    /// # Safety
+    ///
+    /// As for [`TeamShared::team_for_ever`].
+    pub(crate) unsafe fn make<R>(
+        &self,
+        py: Python<'_>,
+        make: impl FnOnce(farside::Team<'static>) -> Result<R>,
+    ) -> PyResult<R> {
+        let entered = self.access.enter(py)?;
+        // SAFETY: by the caller's promise.
+        let team = unsafe { self.team_for_ever(py, &entered)? };
+        let made = self.access.released(py, || make(team));
+        drop(entered);
+        made.raise(py)
+    }
+
+    fn split(&self, py: Python<'_>, colour: Option<u64>, key: u64) -> PyResult<Option<TeamShared>> {
+        let made = self.run(py, |team| {
+            let Some(part) = team.split(colour, key)? else { return Ok(None) };
+            let members: Box<[Rank]> = part.members().into();
+            Ok(Some((part.detach()?, members)))
+        })?;
+        Ok(made.map(|(group, members)| TeamShared {
+            access: self.access.clone(),
+            group: Group::Split(UnsafeCell::new(Some(group))),
+            members,
+        }))
+    }
+}
+
+impl Team {
+    pub(crate) fn of(shared: TeamShared) -> Team {
+        Team { shared: Arc::new(shared) }
+    }
+}
+
+#[pymethods]
+impl Team {
+    /// The number of members.
+    #[getter]
+    fn size(&self) -> usize {
+        self.shared.members.len()
+    }
+
+    /// The place of this rank among the members, from 0.
+    #[getter]
+    fn index(&self) -> Option<usize> {
+        self.shared.members.iter().position(|&rank| rank == self.shared.access.rank)
+    }
+
+    /// The ranks of the members, in the order of the team.
+    #[getter]
+    fn members(&self) -> Vec<u32> {
+        self.shared.members.iter().map(|rank| rank.0).collect()
+    }
+
+    /// Splits the team: members with the same colour form a new team, ordered by `key`, then by
+    /// rank. A member without a colour gets none. Collective.
+    #[pyo3(signature = (colour, key=0))]
+    fn split(&self, py: Python<'_>, colour: Option<u64>, key: u64) -> PyResult<Option<Team>> {
+        Ok(self.shared.split(py, colour, key)?.map(Team::of))
+    }
+
+    /// Splits the team into those of its members that share a node. Collective.
+    fn split_by_node(&self, py: Python<'_>) -> PyResult<Team> {
+        let access = &self.shared.access;
+        let node =
+            access.run(py, false, |context| Ok(context.topology().node_of(access.rank).0))?;
+        let part = self.shared.split(py, Some(node.into()), 0)?;
+        part.map(Team::of).ok_or_else(|| bad_state(py, "a team of this node has no members"))
+    }
+
+    /// Gives back what a team that was made by a split needs for its collectives. Collective.
+    fn free(&self, py: Python<'_>) -> PyResult<()> {
+        let Group::Split(group) = &self.shared.group else {
+            return Err(bad_state(py, "the team of all ranks lasts as long as the job"));
+        };
+        let entered = self.shared.access.enter(py)?;
+        // SAFETY: within a use of the context, which is one at a time; what borrowed the group is
+        // forgotten, not dropped.
+        let Some(group) = (unsafe { (*group.get()).take() }) else { return Ok(()) };
+        let context = entered.context();
+        let freed = self.shared.access.released(py, || group.free(context));
+        drop(entered);
+        freed.raise(py)
+    }
+
+    /// Returns when every member has called it. It says nothing about puts: see `sync`.
+    fn barrier(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.run(py, |team| team.barrier())
+    }
+
+    /// Returns when every member has called it and all that any member has put before, to any rank,
+    /// has landed.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.run(py, |team| team.sync())
+    }
+
+    /// Allocates a window: a part of this shape on this member, all zero; other members may choose
+    /// other shapes with as many dimensions. Collective.
+    fn window(&self, shape: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>) -> PyResult<Window> {
+        Window::allocate(&self.shared, shape, dtype)
+    }
+
+    /// Allocates a window with epochs, as MPI programs know them. Collective.
+    #[pyo3(signature = (shape, dtype, design="direct", checking=true))]
+    fn epoch_window(
+        &self,
+        shape: &Bound<'_, PyAny>,
+        dtype: &Bound<'_, PyAny>,
+        design: &str,
+        checking: bool,
+    ) -> PyResult<EpochWindow> {
+        EpochWindow::allocate(&self.shared, shape, dtype, design, checking)
+    }
+
+    /// Shares an array that the program has as a window with epochs. Whole pages change their place
+    /// in the machine, with what else is in them, and keep their addresses. Collective.
+    #[pyo3(signature = (array, checking=true))]
+    fn epoch_window_over(
+        &self,
+        array: Option<&Bound<'_, PyAny>>,
+        checking: bool,
+        py: Python<'_>,
+    ) -> PyResult<EpochWindow> {
+        EpochWindow::attach(py, &self.shared, array, checking)
+    }
+
+    /// Makes an exclusive lock whose shared words are in the memory of `home`. Collective.
+    #[pyo3(signature = (home=0, kind=None))]
+    fn new_lock(&self, py: Python<'_>, home: u32, kind: Option<&str>) -> PyResult<Lock> {
+        Lock::make(py, &self.shared, Rank(home), kind)
+    }
+
+    /// Makes a semaphore: a lock that as many ranks have at a time as it has permits. Collective.
+    #[pyo3(signature = (permits, home=0))]
+    fn new_semaphore(&self, py: Python<'_>, permits: u32, home: u32) -> PyResult<Lock> {
+        Lock::semaphore(py, &self.shared, Rank(home), permits)
+    }
+
+    /// Makes a reader-writer lock whose shared words are in the memory of `home`. Collective.
+    #[pyo3(signature = (home=0, kind=None))]
+    fn new_rw_lock(&self, py: Python<'_>, home: u32, kind: Option<&str>) -> PyResult<RwLock> {
+        RwLock::make(py, &self.shared, Rank(home), kind)
+    }
+
+    /// Makes a hash table of keys and values of two dtypes. Collective.
+    #[pyo3(signature = (key, value, slots=1024, reserve_bytes=None, locked=false))]
+    fn hash_map(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        slots: usize,
+        reserve_bytes: Option<usize>,
+        locked: bool,
+    ) -> PyResult<HashMap> {
+        HashMap::make(&self.shared, key, value, slots, reserve_bytes, locked)
+    }
+
+    /// Makes an array of a shape, all zero, whose blocks are distributed over the members.
+    /// Collective.
+    #[pyo3(signature = (shape, dtype, ghosts=None))]
+    fn global_array(
+        &self,
+        shape: &Bound<'_, PyAny>,
+        dtype: &Bound<'_, PyAny>,
+        ghosts: Option<Vec<usize>>,
+    ) -> PyResult<GlobalArray> {
+        GlobalArray::make(&self.shared, shape, dtype, ghosts)
+    }
+
+    fn __len__(&self) -> usize {
+        self.size()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<farside.Team of ranks {:?}>", self.members())
+    }
+}

@@ -1,0 +1,250 @@
+"""What happens when a rank raises, is killed, or is interrupted."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fabrics import every_fabric
+
+import farside
+from farside import errors
+from farside._local import command
+
+
+def run(folder: Path, ranks: int, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program on ranks and returns what came out."""
+    file = folder / "program.py"
+    file.write_text(textwrap.dedent(program))
+    line = [command(), "run", "-n", str(ranks), "--timeout", "60", *options]
+    return subprocess.run(
+        [*line, sys.executable, str(file)], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_classes_are_those_of_the_library() -> None:
+    assert len(errors.BY_NAME) == 21
+    for at, kind in enumerate(errors.BY_NAME.values()):
+        assert kind.code == at + 1 and issubclass(kind, errors.FarsideError)
+    lost = errors.RankLost("rank 1 is lost")
+    lost.rank, lost.how = 1, "was ended by signal 9"
+    copy = pickle.loads(pickle.dumps(lost))
+    assert (copy.rank, copy.how, str(copy)) == (1, "was ended by signal 9", "rank 1 is lost")
+
+
+def test_an_exception_ends_the_job_with_a_labelled_traceback(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        3,
+        """
+        import farside
+        world = farside.join()
+        if world.rank == 1:
+            raise KeyError("the cause")
+        try:
+            world.barrier()
+        except farside.RankLost as error:
+            print("told", error.rank, error.how, error)
+            raise
+        """,
+    )
+    assert done.returncode == 1
+    assert "rank 1: Traceback (most recent call last):" in done.stderr
+    assert "rank 1: KeyError: 'the cause'" in done.stderr
+    told = [line for line in done.stdout.splitlines() if line.startswith("told 1")]
+    assert told, done.stdout + done.stderr
+    assert "rank 0: Traceback" in done.stderr and "is lost" in done.stderr
+
+
+def test_an_exception_ends_a_rank_whose_thread_waits(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        2,
+        """
+        import threading
+        import farside
+        world = farside.join()
+        w = world.window(1, "i8")
+        if world.rank == 1:
+            mine = w.on(world.context())
+            threading.Thread(target=lambda: mine.wait(0, "==", 1)).start()
+            raise ValueError("the cause")
+        world.barrier()
+        """,
+    )
+    assert done.returncode == 1
+    assert "rank 1: ValueError: the cause" in done.stderr
+    assert "RankLost: rank 1 is lost: it exited with status 1" in done.stderr, done.stderr
+
+
+def test_leaving_and_joining_again(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        2,
+        """
+        import farside
+        world = farside.join()
+        assert farside.join() is world
+        w = world.window(3, "f8")
+        view = w.own_view()
+        world.barrier()
+        world.leave()
+        view[0] = 1.5  # the mapping stays for its views
+        try:
+            w[0, 0]
+        except farside.InvalidState as error:
+            print(error)
+        try:
+            farside.join()
+        except farside.FarsideError as error:
+            print(type(error).__name__)
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("the job was left") == 2
+
+
+@every_fabric
+def test_time_limits(world: farside.World, fabric: str) -> None:
+    flag = world.window(1, "i4")
+    with pytest.raises(farside.TimedOut):
+        flag.wait(0, "==", 1, timeout=0.05)
+    world.barrier()
+
+
+@pytest.mark.parametrize("nodes", [None, 2])
+def test_survivors_recover_a_lock(tmp_path: Path, nodes: int) -> None:
+    options = ["--keep-going", *(["--nodes", str(nodes)] if nodes else [])]
+    done = run(
+        tmp_path,
+        4,
+        """
+        import os, signal
+        import farside
+        world = farside.join()
+        survivors = world.split(0 if world.rank < 3 else 1)
+        lock, count = world.lock(0), world.window(1, "i8")
+        world.barrier()
+        if world.rank == 3:
+            lock.acquire()
+            count.fetch_add(0, 0, 100)
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            while True:
+                with lock:
+                    count[0, 0] = count[0, 0]
+        except (farside.Poisoned, farside.RankLost) as error:
+            assert error.rank == 3 and "signal 9" in error.how, error
+            print("poisoned", error.rank)
+        lock.recover(survivors)
+        for _ in range(10):
+            with lock:
+                count[0, 0] = count[0, 0] + 1
+        survivors.sync()
+        assert world.lost == [3] and "signal 9" in world.peer_state(3)
+        if world.rank == 0:
+            print("count", count[0, 0])
+        world.go_on()
+        survivors.barrier()
+        """,
+        *options,
+    )
+    assert done.stdout.count("poisoned 3") == 3, done.stdout + done.stderr
+    assert "count 130" in done.stdout or "count 30" in done.stdout, done.stdout + done.stderr
+
+
+def test_an_interrupt_ends_every_rank(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(
+        textwrap.dedent(
+            """
+            import farside, sys
+            world = farside.join()
+            w = world.window(1, "i8")
+            world.barrier()
+            print("ready", flush=True)
+            if world.rank == 0:
+                while True:
+                    pass
+            w.wait(0, "==", 1)
+            """
+        )
+    )
+    line = [command(), "run", "-n", "2", "--timeout", "60", sys.executable, str(file)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        assert [job.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
+        os.kill(job.pid, signal.SIGINT)
+        assert job.wait(timeout=60) != 0
+
+
+def test_local_returns_results_and_output(capsys: pytest.CaptureFixture[str]) -> None:
+    scale = 3
+
+    def square(world: farside.World, offset: int) -> Any:
+        print("here is", world.rank)
+        return world.rank**2 * scale + offset, np.arange(2)
+
+    results = farside.local(3, square, 1)
+    assert [value for value, _ in results] == [1, 4, 13]
+    assert sorted(capsys.readouterr().out.split("\n"))[1:] == [f"here is {r}" for r in range(3)]
+
+
+def test_local_raises_the_cause() -> None:
+    class Odd(Exception):
+        pass
+
+    def fail(world: farside.World) -> None:
+        if world.rank == 1:
+            raise Odd("on purpose", 7)
+        world.barrier()
+
+    with pytest.raises(Exception) as caught:
+        farside.local(3, fail)
+    assert type(caught.value).__name__ == "Odd" and caught.value.args == ("on purpose", 7)
+    notes = getattr(caught.value, "__notes__", ["on rank 1"])
+    assert "on rank 1" in notes[0]
+
+    def die(world: farside.World) -> None:
+        if world.rank == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        world.barrier()
+
+    with pytest.raises(farside.RankLost, match="rank 0 is lost") as lost:
+        farside.local(2, die)
+    assert lost.value.rank == 0 and "signal 9" in lost.value.how
+    with pytest.raises(farside.LocalError, match="status"):
+        farside.local(2, lambda world: os._exit(3))
+
+
+def test_a_computing_target_is_served() -> None:
+    def serve(world: farside.World) -> float:
+        w = world.window(1000, "f8")
+        stop = world.window(1, "i8")
+        world.barrier()
+        if world.rank == 0:
+            # Computes in Python, holds the interpreter's lock, and makes no call of farside.
+            view = stop.own_view()
+            while view[0] == 0:
+                sum(range(100))
+            return 0.0
+        start = time.perf_counter()
+        for _ in range(100):
+            w[0, 10:20] = 1.0
+            world.flush(0)
+            assert w[0, 10] == 1.0
+        took = time.perf_counter() - start
+        stop.store(0, 0, 1)
+        return took
+
+    for nodes in (None, 2):
+        farside.local(2, serve, nodes=nodes, timeout=60)
