@@ -127,7 +127,7 @@ impl std::fmt::Display for Outside {
         let Outside { rank, first, last, bytes } = self;
         write!(
             f,
-            "bytes {first} to {last} of the window of rank {rank}, which has {bytes}: check \
+            "bytes {first} to {last} of the window of {rank}, which has {bytes}: check \
              displacement, unit, count and datatype"
         )
     }

@@ -3,7 +3,6 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use farside::raw::Memory;
@@ -159,7 +158,7 @@ fn start(host: Host) -> Result<Runtime> {
     let lock =
         (host.has_threads != 0).then(|| Lock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
     let progress = host.progress;
-    world.call_while_waiting(Some(Rc::new(move || {
+    world.call_while_waiting(Some(std::sync::Arc::new(move || {
         let lock = if_running().and_then(|runtime| runtime.lock.as_ref());
         if let Some(lock) = lock {
             lock.release();

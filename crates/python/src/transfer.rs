@@ -324,7 +324,7 @@ impl Window {
         }
         let scale = scale.map(|scale| as_array(scale, self.descr(py))).transpose()?;
         let factor = scale.as_ref().map_or(std::ptr::null(), |one| array::data(one).cast_const());
-        let call = Sum { window: self, rank, block: &block, factor };
+        let call = ScaledSum { window: self, rank, block: &block, factor };
         of_summand!(number, accumulate(py, &call), none())?;
         drop((array, packed, scale));
         Ok(())
@@ -332,7 +332,7 @@ impl Window {
 }
 
 /// An accumulate whose kind of number is not known yet.
-struct Sum<'a> {
+struct ScaledSum<'a> {
     window: &'a Window,
     rank: Rank,
     block: &'a Block,
@@ -340,8 +340,8 @@ struct Sum<'a> {
     factor: *const u8,
 }
 
-fn accumulate<T: Summand>(py: Python<'_>, call: &Sum<'_>) -> PyResult<()> {
-    let Sum { window, rank, block, factor } = *call;
+fn accumulate<T: Summand>(py: Python<'_>, call: &ScaledSum<'_>) -> PyResult<()> {
+    let ScaledSum { window, rank, block, factor } = *call;
     let (bytes, size) = (block.bytes(), size_of::<T>());
     // SAFETY: the near side is tight and aligned, and lives until the call returns.
     let data = unsafe { std::slice::from_raw_parts(block.memory.cast::<T>(), bytes / size) };

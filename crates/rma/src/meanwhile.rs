@@ -2,7 +2,7 @@
 //! makes progress only when it is called.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::Context;
@@ -17,7 +17,7 @@ const LOOKS: u32 = 64;
 /// What is called, and for how many looks it was not.
 #[derive(Default)]
 pub(crate) struct Meanwhile {
-    call: RefCell<Option<Rc<dyn Fn()>>>,
+    call: RefCell<Option<Arc<dyn Fn() + Send + Sync>>>,
     looks: Cell<u32>,
 }
 
@@ -50,7 +50,7 @@ impl Meanwhile {
 
 /// A wait in slices.
 pub(crate) struct Slices {
-    call: Rc<dyn Fn()>,
+    call: Arc<dyn Fn() + Send + Sync>,
     next: Duration,
 }
 
@@ -78,16 +78,18 @@ impl Context {
     /// must not use this context.
     ///
     /// ```
-    /// # use std::{cell::Cell, rc::Rc, time::Duration};
+    /// # use std::{sync::Arc, sync::atomic::{AtomicU32, Ordering}, time::Duration};
     /// # farside::local(1, |world| {
-    /// let calls = Rc::new(Cell::new(0));
+    /// let calls = Arc::new(AtomicU32::new(0));
     /// let count = calls.clone();
-    /// world.call_while_waiting(Some(Rc::new(move || count.set(count.get() + 1))));
+    /// world.call_while_waiting(Some(Arc::new(move || {
+    ///     count.fetch_add(1, Ordering::Relaxed);
+    /// })));
     /// world.pause(Duration::from_millis(5))?;
-    /// assert!(calls.get() > 0);
+    /// assert!(calls.load(Ordering::Relaxed) > 0);
     /// # Ok(()) }).unwrap();
     /// ```
-    pub fn call_while_waiting(&self, call: Option<Rc<dyn Fn()>>) {
+    pub fn call_while_waiting(&self, call: Option<Arc<dyn Fn() + Send + Sync>>) {
         *self.meanwhile.call.borrow_mut() = call;
     }
 }

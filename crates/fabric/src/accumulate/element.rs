@@ -55,7 +55,8 @@ pub(super) fn apply(accumulate: &Accumulate, y: &mut [u8], x: &[u8]) {
     run(accumulate, y, x);
 }
 
-/// Calls `visitor` with the function of an accumulate that is neither a plain replacement nor a no-op.
+/// Calls `visitor` with the function of an accumulate that is neither a plain replacement nor a
+/// no-op.
 ///
 /// Kinds that an operation treats alike share one function: sums and products wrap whether they are
 /// signed or not, bits have no kind, and a complex sum is that of its parts.
