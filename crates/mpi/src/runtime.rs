@@ -91,6 +91,18 @@ impl Drop for Release<'_> {
 }
 
 impl Runtime {
+    /// Makes a call of MPI that may wait, while other threads may be in the library.
+    pub(crate) fn meanwhile<R>(&self, call: impl FnOnce() -> R) -> R {
+        if let Some(lock) = &self.lock {
+            lock.release();
+        }
+        let result = call();
+        if let Some(lock) = &self.lock {
+            lock.acquire();
+        }
+        result
+    }
+
     /// Returns the process of a rank, if this one may reach its memory by the kernel's calls.
     pub(crate) fn reachable(&self, rank: Rank) -> Option<i32> {
         let is_near = self.world.topology().same_node(rank, self.world.rank());
@@ -159,14 +171,11 @@ fn start(host: Host) -> Result<Runtime> {
         (host.has_threads != 0).then(|| Lock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
     let progress = host.progress;
     world.call_while_waiting(Some(std::sync::Arc::new(move || {
-        let lock = if_running().and_then(|runtime| runtime.lock.as_ref());
-        if let Some(lock) = lock {
-            lock.release();
-        }
         // SAFETY: a function of the border that needs nothing.
-        unsafe { progress() };
-        if let Some(lock) = lock {
-            lock.acquire();
+        let call = || unsafe { progress() };
+        match if_running() {
+            Some(runtime) => runtime.meanwhile(call),
+            None => call(),
         }
     })));
     Ok(Runtime {

@@ -30,7 +30,10 @@ impl CommTeam {
     }
 }
 
-struct ByMpi<'a>(&'a Meeting);
+struct ByMpi<'a> {
+    runtime: &'a Runtime,
+    meeting: &'a Meeting,
+}
 
 fn check(code: c_int, what: &str) -> Result<()> {
     match code {
@@ -41,14 +44,16 @@ fn check(code: c_int, what: &str) -> Result<()> {
 
 impl Rendezvous for ByMpi<'_> {
     fn share(&mut self, mut word: u64) -> Result<u64> {
+        let Meeting { comm, share, .. } = *self.meeting;
         // SAFETY: the border's function and its argument.
-        check(unsafe { (self.0.share)(self.0.comm, &mut word) }, "broadcast")?;
+        check(self.runtime.meanwhile(|| unsafe { share(comm, &mut word) }), "broadcast")?;
         Ok(word)
     }
 
     fn meet(&mut self) -> Result<()> {
+        let Meeting { comm, meet, .. } = *self.meeting;
         // SAFETY: as above.
-        check(unsafe { (self.0.meet)(self.0.comm) }, "barrier")
+        check(self.runtime.meanwhile(|| unsafe { meet(comm) }), "barrier")
     }
 }
 
@@ -65,7 +70,7 @@ unsafe extern "C" fn farside_mpi_team(
         // SAFETY: the border passes so many, and its own pointers.
         let (ranks, meeting) = unsafe { (std::slice::from_raw_parts(ranks, count), &*meeting) };
         let members: Box<[Rank]> = ranks.iter().map(|&rank| Rank(rank as u32)).collect();
-        let group = raw::team_among(&runtime.world, &members, &mut ByMpi(meeting))?;
+        let group = raw::team_among(&runtime.world, &members, &mut ByMpi { runtime, meeting })?;
         let made = Box::leak(Box::new(CommTeam { members, group }));
         // SAFETY: as above.
         unsafe { team.write(ptr::from_mut(made).cast()) };

@@ -1,0 +1,425 @@
+//! MPI programs in C, C++ and Fortran, with the library that takes over their one-sided calls.
+//!
+//! Each program runs its cases under both MPIs, on one node, on two, and with the service for memory
+//! that no rank can reach by itself. With `FARSIDE_LONG=1` more numbers of ranks are tried, and the
+//! cases run without the library, too, so that they are known to be right themselves.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use farside_testing::{Program, Ran, command, libraries, run, wanted};
+
+/// An MPI, by the names that Debian gives to its commands.
+#[derive(Clone, Copy, PartialEq)]
+enum Mpi {
+    OpenMpi,
+    Mpich,
+}
+
+use Mpi::{Mpich, OpenMpi};
+
+impl Mpi {
+    fn name(self) -> &'static str {
+        match self {
+            OpenMpi => "openmpi",
+            Mpich => "mpich",
+        }
+    }
+
+    fn is_here(self) -> bool {
+        wanted(&format!("mpicc.{}", self.name()))
+    }
+
+    fn library(self) -> PathBuf {
+        prefix().join("lib").join(format!("libfarside-mpi-{}.so", self.name()))
+    }
+
+    /// Returns the command that starts some ranks of what is appended to it.
+    fn launcher(self, ranks: u32) -> Command {
+        let mut launcher = match self {
+            OpenMpi => command("mpirun.openmpi"),
+            Mpich => command("mpiexec.hydra"),
+        };
+        // Ranks outnumber processors.
+        launcher.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+        launcher.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        launcher.args([if self == OpenMpi { "-np" } else { "-n" }, &ranks.to_string()]);
+        launcher
+    }
+}
+
+/// The programs whose cases run everywhere.
+const PROGRAMS: [&str; 16] = [
+    "atomicity.c",
+    "attributes.c",
+    "cpp.cc",
+    "datatypes.c",
+    "errors.c",
+    "fortran08.f90",
+    "fortran77.f",
+    "fortran90.f90",
+    "fortran_attributes.f90",
+    "operations.c",
+    "progress.c",
+    "requests.c",
+    "shared.c",
+    "synchronization.c",
+    "transfer.c",
+    "windows.c",
+];
+
+/// The program that asks for `MPI_THREAD_MULTIPLE`.
+const THREADS: &str = "threads.c";
+
+/// A case that is left out, and why.
+struct Known {
+    program: &'static str,
+    /// Its name; empty for the whole program.
+    case: &'static str,
+    /// The MPI under which it fails, if not under both.
+    under: Option<Mpi>,
+    why: &'static str,
+}
+
+/// The cases that show a fault of the library which is not mended yet.
+const KNOWN_FAILURES: [Known; 1] = [Known {
+    program: "fortran_attributes.f90",
+    case: "",
+    under: None,
+    why: "Fortran's MPI_Win_get_attr is not taken over, and tells of a window without memory",
+}];
+
+/// The cases that an MPI fails without the library.
+const FAILURES_OF_MPI: [Known; 7] = [
+    Known {
+        program: "windows.c",
+        case: "allocate_very_little",
+        under: Some(Mpich),
+        why: "parts whose sizes are no multiple of 16 are taken for those of another rank",
+    },
+    Known {
+        program: "windows.c",
+        case: "allocate_with_odd_units",
+        under: Some(Mpich),
+        why: "the same",
+    },
+    Known {
+        program: "windows.c",
+        case: "create_over_unaligned_memory",
+        under: Some(Mpich),
+        why: "memory of MPI_Alloc_mem is moved to the next aligned address",
+    },
+    Known {
+        program: "operations.c",
+        case: "extremes_of_integers",
+        under: Some(Mpich),
+        why: "MPI_MIN of unsigned integers compares them as signed ones",
+    },
+    Known {
+        program: "shared.c",
+        case: "shared_apart",
+        under: Some(OpenMpi),
+        why: "MPI_Win_shared_query returns the size of the page",
+    },
+    Known {
+        program: "atomicity.c",
+        case: "swaps_of_created_longs",
+        under: Some(OpenMpi),
+        why: "a compare-and-swap of memory of MPI_Win_create crashes",
+    },
+    Known {
+        program: "errors.c",
+        case: "",
+        under: None,
+        why: "which mistakes are found is left to the MPI",
+    },
+];
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn scratch() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn is_long() -> bool {
+    std::env::var_os("FARSIDE_LONG").is_some()
+}
+
+/// The libraries as they are installed, under a prefix that the tests share.
+fn prefix() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let prefix = scratch().join(format!("mpi-{}", std::process::id()));
+        let installed = Command::new("sh")
+            .arg(here("install.sh"))
+            .arg(libraries().join("libfarside_mpi.a"))
+            .arg(&prefix)
+            .output()
+            .expect("there is a shell");
+        assert!(installed.status.success(), "{installed:?}");
+        prefix
+    })
+}
+
+/// Compiles a program by the wrapper of an MPI for its language.
+fn compile(mpi: Mpi, source: &str) -> Program {
+    let (_, ending) = source.rsplit_once('.').expect("a source has an ending");
+    let (wrapper, arguments): (_, &[&str]) = match ending {
+        "c" => ("mpicc", &["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread"]),
+        "cc" => ("mpicxx", &["-std=c++11", "-Wall", "-Wextra", "-Werror"]),
+        _ => ("mpif90", &["-Wall"]),
+    };
+    let mut compiler = Command::new(format!("{wrapper}.{}", mpi.name()));
+    compiler.args(arguments).args(["-O1", "-g"]);
+    if ending.starts_with('c') {
+        // MPICH's header declares arrays of statuses that MPI_STATUSES_IGNORE is too short for, and
+        // Open MPI's for C++ casts functions.
+        compiler.args(["-Wno-stringop-overflow", "-Wno-cast-function-type"]);
+    }
+    compiler.arg(here("tests/programs").join(source));
+    farside_testing::compile(&mut compiler, scratch())
+}
+
+/// A program of the tests, compiled once for each MPI.
+fn program(mpi: Mpi, source: &str) -> &'static Program {
+    static COMPILED: [[OnceLock<Program>; PROGRAMS.len() + 1]; 2] =
+        [const { [const { OnceLock::new() }; PROGRAMS.len() + 1] }; 2];
+    let at = PROGRAMS.iter().position(|&name| name == source).unwrap_or(PROGRAMS.len());
+    COMPILED[mpi as usize][at].get_or_init(|| compile(mpi, source))
+}
+
+/// How a program is run.
+#[derive(Clone, Copy)]
+struct Setting {
+    mpi: Mpi,
+    ranks: u32,
+    with_library: bool,
+    variables: &'static [&'static str],
+}
+
+const ONE_NODE: &[&str] = &[];
+const TWO_NODES: &[&str] = &["FARSIDE_NODES=2"];
+const WITH_SERVICE: &[&str] = &["FARSIDE_MPI_SERVICE=1"];
+
+/// Ranks wait for each other with their processors in use, so jobs take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+impl Setting {
+    /// Runs a program to its end with some arguments.
+    fn run(&self, path: &Path, arguments: &[String]) -> Ran {
+        let mut launcher = self.mpi.launcher(self.ranks);
+        launcher.arg("env").args(self.variables);
+        if self.with_library {
+            launcher.arg(format!("LD_PRELOAD={}", self.mpi.library().display()));
+        }
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        run(launcher.arg(path).args(arguments))
+    }
+
+    /// Runs the cases of a program but for those that are known to fail. Each must say that all is
+    /// well. Returns how many there were.
+    fn is_well(&self, source: &str) -> usize {
+        let is_known = |known: &&Known| {
+            known.program == source && known.under.is_none_or(|mpi| mpi == self.mpi)
+        };
+        let known: Vec<&Known> = match self.with_library {
+            true => KNOWN_FAILURES.iter().filter(is_known).collect(),
+            false => FAILURES_OF_MPI.iter().filter(is_known).collect(),
+        };
+        if known.iter().any(|known| known.case.is_empty()) {
+            return 0;
+        }
+        let without: Vec<String> = known.iter().map(|known| format!("-{}", known.case)).collect();
+        let ran = self.run(&program(self.mpi, source).path, &without);
+        let named = format!(
+            "{source}, {}, {} ranks, {:?}, without {:?}",
+            self.mpi.name(),
+            self.ranks,
+            self.variables,
+            known.iter().map(|known| (known.case, known.why)).collect::<Vec<_>>()
+        );
+        assert!(ran.status.success(), "{named}: {}", ran.output);
+        assert!(!ran.output.contains("FAILED"), "{named}: {}", ran.output);
+        let verdicts = ran.output.lines().filter(|line| line.ends_with("checks, OK")).count();
+        let last = format!("{verdicts} cases, OK");
+        let is_whole = source.starts_with("fortran") || ran.output.lines().any(|line| line == last);
+        assert!(verdicts > 0 && is_whole, "{named}: {}", ran.output);
+        verdicts
+    }
+}
+
+/// Runs all programs in a setting and returns how many cases there were.
+fn all_are_well(setting: Setting) -> usize {
+    if !setting.mpi.is_here() || !wanted("gfortran") {
+        return 0;
+    }
+    PROGRAMS.iter().chain([&THREADS]).map(|source| setting.is_well(source)).sum()
+}
+
+fn with_library(mpi: Mpi, ranks: u32, variables: &'static [&'static str]) -> Setting {
+    Setting { mpi, ranks, with_library: true, variables }
+}
+
+#[test]
+fn open_mpi_on_one_node() {
+    let cases = all_are_well(with_library(OpenMpi, 3, ONE_NODE));
+    assert!(cases == 0 || cases >= 150, "{cases}");
+    all_are_well(with_library(OpenMpi, 4, ONE_NODE));
+    if is_long() {
+        for ranks in [1, 2, 8] {
+            all_are_well(with_library(OpenMpi, ranks, ONE_NODE));
+        }
+    }
+}
+
+#[test]
+fn open_mpi_on_two_nodes() {
+    all_are_well(with_library(OpenMpi, 4, TWO_NODES));
+    if is_long() {
+        for ranks in [2, 3] {
+            all_are_well(with_library(OpenMpi, ranks, TWO_NODES));
+        }
+    }
+}
+
+#[test]
+fn open_mpi_with_the_service() {
+    all_are_well(with_library(OpenMpi, 2, WITH_SERVICE));
+    if is_long() {
+        all_are_well(with_library(OpenMpi, 4, WITH_SERVICE));
+    }
+}
+
+/// MPICH's ranks never give up their processors, so there are but two of them.
+#[test]
+fn mpich_on_one_node() {
+    all_are_well(with_library(Mpich, 2, ONE_NODE));
+    if is_long() {
+        for ranks in [1, 3, 4] {
+            all_are_well(with_library(Mpich, ranks, ONE_NODE));
+        }
+    }
+}
+
+#[test]
+fn mpich_on_two_nodes() {
+    all_are_well(with_library(Mpich, 2, TWO_NODES));
+    if is_long() {
+        all_are_well(with_library(Mpich, 4, TWO_NODES));
+    }
+}
+
+#[test]
+fn mpich_with_the_service() {
+    if is_long() {
+        all_are_well(with_library(Mpich, 2, WITH_SERVICE));
+    }
+}
+
+/// The cases themselves are right where the MPI is.
+#[test]
+fn cases_hold_without_the_library() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|_| is_long()) {
+        let setting = Setting { mpi, ranks: 2, with_library: false, variables: ONE_NODE };
+        all_are_well(setting);
+    }
+}
+
+/// Returns the names that `nm` prints with these options.
+fn names(options: &[&str], path: &Path) -> BTreeSet<String> {
+    let output = Command::new("nm").args(options).arg(path).output().expect("there is nm");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .map(|name| name.split('@').next().unwrap_or(name).to_owned())
+        .collect()
+}
+
+#[test]
+fn every_function_taken_over_is_called() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
+        let taken = names(&["-D", "--defined-only"], &mpi.library());
+        let taken: BTreeSet<_> =
+            taken.into_iter().filter(|name| name.starts_with("MPI_")).collect();
+        assert!(taken.len() > 40, "{taken:?}");
+        let in_c = PROGRAMS.iter().chain([&THREADS]).filter(|source| source.ends_with(".c"));
+        let called: BTreeSet<String> = in_c
+            .flat_map(|source| names(&["-D", "--undefined-only"], &program(mpi, source).path))
+            .collect();
+        let missing: Vec<&String> = taken.difference(&called).collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", mpi.name());
+    }
+}
+
+#[test]
+fn library_of_the_other_mpi_names_the_right_one() {
+    if !OpenMpi.is_here() || !Mpich.is_here() {
+        return;
+    }
+    for (mpi, other) in [(OpenMpi, Mpich), (Mpich, OpenMpi)] {
+        let path = &program(mpi, "transfer.c").path;
+        let preload = format!("LD_PRELOAD={}", other.library().display());
+        let ran = run(mpi.launcher(2).args(["env", &preload]).arg(path));
+        let right = format!("libfarside-mpi-{}.so", mpi.name());
+        let says_so = ran.output.lines().any(|line| {
+            line.starts_with("farside: ") && line.contains("preload") && line.contains(&right)
+        });
+        assert!(!ran.status.success() && says_so, "{ran:?}");
+    }
+}
+
+#[test]
+fn program_without_mpi_runs_as_before() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
+        let ran = run(command("echo").arg("hello").env("LD_PRELOAD", mpi.library()));
+        assert!(ran.status.success(), "{ran:?}");
+        assert_eq!(ran.output, "hello\n");
+    }
+}
+
+#[test]
+fn calls_before_init_are_left_to_mpi() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
+        let program = compile(mpi, "before_init.c");
+        let setting = with_library(mpi, 1, ONE_NODE);
+        let ran = setting.run(&program.path, &[]);
+        assert!(ran.status.success() && ran.output.contains("checks, OK"), "{ran:?}");
+        let ran = setting.run(&program.path, &["too early".into()]);
+        assert!(!ran.status.success() && ran.output.contains("now"), "{ran:?}");
+        assert!(ran.output.contains("before"), "MPI says what is wrong: {ran:?}");
+    }
+}
+
+#[test]
+fn fatal_error_says_what_is_wrong() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
+        let program = compile(mpi, "fatal.c");
+        for variables in [ONE_NODE, TWO_NODES] {
+            let ran = with_library(mpi, 2, variables).run(&program.path, &[]);
+            assert!(!ran.status.success() && !ran.output.contains("accepted"), "{ran:?}");
+            for word in ["MPI_Put", "4000", "64"] {
+                assert!(ran.output.contains(word), "no {word:?}: {}", ran.output);
+            }
+        }
+    }
+}
+
+#[test]
+fn library_can_be_turned_off() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
+        let path = &program(mpi, "transfer.c").path;
+        for (variables, is_on) in [
+            (&["FARSIDE_MPI_VERBOSE=1"][..], true),
+            (&["FARSIDE_MPI_VERBOSE=1", "FARSIDE_MPI=off"], false),
+        ] {
+            let ran = with_library(mpi, 2, variables).run(path, &["many_small".into()]);
+            assert!(ran.status.success() && ran.output.contains("1 cases, OK"), "{ran:?}");
+            assert_eq!(ran.output.contains("taken over"), is_on, "{ran:?}");
+        }
+    }
+}
