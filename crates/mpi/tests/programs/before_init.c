@@ -1,5 +1,5 @@
-/* What a program does before MPI_Init: nothing of the library may stand in its way. With an argument
- * it makes the mistake to use a window then, which MPI itself refuses. */
+/* What a program does before MPI_Init: nothing of the library may stand in its way. With an
+ * argument it makes the mistake to use a window then, which MPI itself refuses. */
 #include <mpi.h>
 #include <stdio.h>
 
