@@ -1,8 +1,8 @@
 //! MPI programs in C, C++ and Fortran, with the library that takes over their one-sided calls.
 //!
 //! Each program runs its cases under both MPIs, on one node, on two, and with the service for
-//! memory that no rank can reach by itself. With `FARSIDE_LONG=1` more numbers of ranks are tried, and the
-//! cases run without the library, too, so that they are known to be right themselves.
+//! memory that no rank can reach by itself. With `FARSIDE_LONG=1` more numbers of ranks are tried,
+//! and the cases run without the library, too, so that they are known to be right themselves.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
