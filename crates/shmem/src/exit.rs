@@ -111,6 +111,10 @@ fn place() -> String {
     place_in(&trace).map(|place| format!("\n    at {place}")).unwrap_or_default()
 }
 
+fn is_place(line: &str) -> bool {
+    line.trim_start().starts_with("at ") && !line.contains("/rustc/")
+}
+
 /// Returns the first frame behind those of the library.
 fn place_in(trace: &str) -> Option<String> {
     let is_frame = |line: &str| {
@@ -118,8 +122,11 @@ fn place_in(trace: &str) -> Option<String> {
     };
     let lines: Vec<&str> = trace.lines().collect();
     let is_ours = |line: &str| is_frame(line) && line.contains("shmem_");
-    let last = lines.iter().rposition(|line| is_ours(line))?;
-    let caller = lines[last + 1..].iter().position(|line| is_frame(line))? + last + 1;
+    let caller = match lines.iter().rposition(|line| is_ours(line)) {
+        Some(last) => lines[last + 1..].iter().position(|line| is_frame(line))? + last + 1,
+        // A library without names has no lines either: the first that has some is the program's.
+        None => lines.windows(2).position(|pair| is_frame(pair[0]) && is_place(pair[1]))?,
+    };
     let (_, name) = lines[caller].trim_start().split_once(": ")?;
     match lines.get(caller + 1).map(|line| line.trim_start()) {
         Some(line) if line.starts_with("at ") => Some(format!("{} ({name})", &line[3..])),
@@ -262,6 +269,15 @@ mod tests {
             .map(|line| format!("{line}\n"))
             .collect();
         assert_eq!(place_in(&without_lines).unwrap(), "exchange");
+        let without_names: String = TRACE
+            .lines()
+            .filter(|line| !line.contains("./src/"))
+            .map(|line| match line.contains("shmem") {
+                true => "   7: <unknown>\n".to_string(),
+                false => format!("{line}\n"),
+            })
+            .collect();
+        assert_eq!(place_in(&without_names).unwrap(), "./halo.c:41:9 (exchange)");
         assert_eq!(place_in("disabled backtrace"), None);
     }
 }
