@@ -211,7 +211,7 @@ unsafe extern "C" fn farside_mpi_accumulate(
         // SAFETY: the border passes its own, and what it says of the program's buffers is true.
         unsafe {
             let (from, combination) = (*from, *combination);
-            let target = (*at).find(window)?;
+            let target = (*at).find(runtime, window)?;
             let packed = match combination.is_no_op() {
                 true => Packed::There(&[]),
                 false => Packed::new(from.base(), &from.layout()),
@@ -255,7 +255,7 @@ unsafe extern "C" fn farside_mpi_compare_and_swap(
     on(window, |runtime, window| {
         // SAFETY: the border passes its own, and what it says of the program's buffers is true.
         let (target, expected, desired, result) = unsafe {
-            let target = (*at).find(window)?;
+            let target = (*at).find(runtime, window)?;
             let bytes = target.layout.bytes() as usize;
             (
                 target,

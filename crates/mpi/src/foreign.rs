@@ -118,7 +118,7 @@ fn refused(rank: Rank, pieces: &[Piece], error: &io::Error) -> Error {
         Some(libc::EFAULT) => Unreachable { rank, first, bytes }.into(),
         Some(libc::ESRCH) => farside::Error::RankLost { rank, how: farside::ExitCause::Vanished },
         _ => Error::Unsupported {
-            what: format!("the memory of rank {rank} at {first:#x}: the system says {error}"),
+            what: format!("the memory of {rank} at {first:#x}: the system says {error}"),
         },
     }
 }
@@ -136,7 +136,7 @@ impl std::fmt::Display for Unreachable {
         let Unreachable { rank, first, bytes } = self;
         write!(
             f,
-            "{bytes} bytes at {first:#x} of rank {rank} are not all memory that it has attached: \
+            "{bytes} bytes at {first:#x} of {rank} are not all memory that it has attached: \
              check the displacement, and that the memory was not freed"
         )
     }

@@ -6,6 +6,7 @@ use farside::Result;
 
 use crate::layout::{Layout, Type};
 use crate::part::Target;
+use crate::runtime::Runtime;
 use crate::window::{Window, on};
 
 /// A buffer of the caller: elements of a type.
@@ -48,9 +49,13 @@ impl At {
     ///
     /// As for [`Buffer::layout`].
     #[inline]
-    pub(crate) unsafe fn find<'a>(&self, window: &'a Window) -> Result<Target<'a>> {
+    pub(crate) unsafe fn find<'a>(
+        &self,
+        runtime: &Runtime,
+        window: &'a Window,
+    ) -> Result<Target<'a>> {
         let part = window.part(self.member)?;
-        window.epochs.enter_target(part.rank)?;
+        window.enter(runtime, part.rank)?;
         // SAFETY: by the caller's promise.
         let layout = Layout::new(unsafe { &*self.kind }, self.count);
         part.target(self.displacement, layout)
@@ -67,7 +72,7 @@ unsafe extern "C" fn farside_mpi_put(
         // SAFETY: the border passes its own, and what it says of the program's buffer is true.
         unsafe {
             let from = *from;
-            (*at).find(window)?.put(runtime, from.base(), &from.layout())
+            (*at).find(runtime, window)?.put(runtime, from.base(), &from.layout())
         }
     })
 }
@@ -82,7 +87,7 @@ unsafe extern "C" fn farside_mpi_get(
         // SAFETY: as above.
         unsafe {
             let into = *into;
-            (*at).find(window)?.get(runtime, into.base(), &into.layout())
+            (*at).find(runtime, window)?.get(runtime, into.base(), &into.layout())
         }
     })
 }

@@ -1,5 +1,6 @@
 //! Windows: a part on every member of a communicator, and the epochs in which parts are used.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::slice;
@@ -17,6 +18,9 @@ pub(crate) struct Window {
     pub(crate) parts: Box<[Part]>,
     /// It has no memory of its own: it is there for the synchronization.
     pub(crate) epochs: epoch::Window<'static>,
+    /// True while a thread enters a target. It may have to wait for the target's lock, and then
+    /// another thread must not ask for the same.
+    is_entered: Cell<bool>,
 }
 
 impl Window {
@@ -27,6 +31,18 @@ impl Window {
             Some(part) => Ok(part),
             None => Err(no_member(target, self.parts.len())),
         }
+    }
+
+    /// Begins an operation on a target.
+    #[inline]
+    pub(crate) fn enter(&self, runtime: &Runtime, target: Rank) -> Result<()> {
+        while self.is_entered.get() {
+            runtime.meanwhile(std::thread::yield_now);
+        }
+        self.is_entered.set(true);
+        let entered = self.epochs.enter_target(target);
+        self.is_entered.set(false);
+        entered
     }
 
     /// Returns the rank in the world of a member.
@@ -98,7 +114,8 @@ unsafe extern "C" fn farside_mpi_window(
         let parts = parts.iter().map(|info| Part::new(runtime, info)).collect::<Result<_>>()?;
         let options = Options::new().checking(false);
         let epochs = epoch::Window::allocate(team.team(runtime), 0, options)?;
-        let made = Window { members: &team.members, parts, epochs };
+        let is_entered = Cell::new(false);
+        let made = Window { members: &team.members, parts, epochs, is_entered };
         // SAFETY: the border passes a pointer of its own.
         unsafe { window.write(ptr::from_mut(Box::leak(Box::new(made))).cast()) };
         Ok(())
