@@ -23,7 +23,7 @@ trap 'rm -rf "$work"' EXIT
 
 cat >"$work/map" <<END
 {
-    global: MPI_*; PMPI_*; ucp_worker_progress;
+    global: MPI_*; PMPI_*; mpi_*; pmpi_*; ucp_worker_progress;
     local: *;
 };
 END

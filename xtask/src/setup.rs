@@ -74,14 +74,18 @@ const NEEDS: &[Need] = &[
     },
     Need {
         packages: &["mpich", "libmpich-dev"],
-        what_for: "the rival of `farside bench --against mpich`",
-        lost: "the tests of `farside bench --against mpich`",
-        probes: &[Probe::Header("mpicc.mpich", "mpi.h"), Probe::Program("mpiexec.mpich")],
+        what_for: "the rival of `farside bench --against mpich`, and MPI programs",
+        lost: "the tests of `farside bench --against mpich` and of MPI programs with MPICH",
+        probes: &[
+            Probe::Header("mpicc.mpich", "mpi.h"),
+            Probe::Program("mpiexec.mpich"),
+            Probe::Program("gfortran"),
+        ],
     },
     Need {
         packages: &["openmpi-bin", "libopenmpi-dev"],
-        what_for: "the rivals of `farside bench --against openmpi,openshmem`",
-        lost: "the tests of `farside bench --against openmpi` and of `openshmem`",
+        what_for: "the rivals of `farside bench --against openmpi,openshmem`, and MPI programs",
+        lost: "the tests of `farside bench --against openmpi`, `openshmem`, and of MPI programs",
         probes: &[
             Probe::Header("mpicc.openmpi", "mpi.h"),
             Probe::Header("oshcc", "shmem.h"),

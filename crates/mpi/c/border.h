@@ -21,6 +21,7 @@
 #define SPELLED(name) #name
 void *find_in_mpi(const char *name);
 void *find_object(const char *name);
+void *find_next(const char *name);
 
 /* Objects of Open MPI, such as that of MPI_COMM_WORLD. They are looked for when they are used:
  * programs that are not MPI's have none, and others load MPI while they run. */

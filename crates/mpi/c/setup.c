@@ -50,6 +50,13 @@ void *find_in_mpi(const char *name)
     return found;
 }
 
+/* A function of a library of Fortran, of which this one has the name. */
+void *find_next(const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    return found != NULL ? found : find_in_mpi(name);
+}
+
 /* An executable may have a copy of an object, which then is the one that all use. */
 void *find_object(const char *name)
 {
