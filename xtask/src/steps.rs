@@ -336,7 +336,7 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
             .collect(),
         Step::Build => vec![cargo("build --workspace --all-targets")],
         Step::Test => vec![
-            tests("test --workspace --all-targets")
+            tests("test --workspace --exclude farside-python --all-targets")
                 .variable(works::RECORD, &works::records(root).display().to_string()),
         ],
         Step::Doc => vec![
@@ -465,7 +465,10 @@ mod tests {
         let root = Path::new("/");
         let line = |step| tasks(step, root, true)[0].to_string();
         assert!(line(Step::Test).contains("FARSIDE_LONG=1"));
-        assert!(line(Step::Test).ends_with("cargo test --workspace --all-targets"));
+        assert!(
+            line(Step::Test)
+                .ends_with("cargo test --workspace --exclude farside-python --all-targets")
+        );
         assert_eq!(line(Step::Fmt), "cargo fmt --all --check");
         assert!(line(Step::Loom).contains("RUSTFLAGS='--cfg loom'"));
         assert!(!line(Step::Features).contains("FARSIDE_LONG"));
