@@ -84,6 +84,7 @@ impl Step {
                 | Step::Deny
                 | Step::Package
                 | Step::Semver
+                | Step::Python
                 | Step::Outside
                 | Step::Deb
         )
@@ -334,7 +335,8 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
                 cargo(&format!("check -p farside --no-default-features --features {feature}"))
             }))
             .collect(),
-        Step::Build => vec![cargo("build --workspace --all-targets")],
+        // What the tests build, with the same features.
+        Step::Build => vec![cargo("build --workspace --exclude farside-python --all-targets")],
         Step::Test => vec![
             tests("test --workspace --exclude farside-python --all-targets")
                 .variable(works::RECORD, &works::records(root).display().to_string()),
