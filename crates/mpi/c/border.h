@@ -95,7 +95,7 @@ void types_start(void);
 
 /* operations.c */
 uint32_t operation_of(MPI_Op op);
-bool is_defined(uint32_t op, uint32_t number, MPI_Datatype basic);
+bool is_defined(uint32_t op, uint32_t number);
 void fold(uint32_t number, uint32_t op, void *into, const void *from, size_t count);
 
 /* errors.c: calls the handler, and returns the code. */

@@ -93,7 +93,8 @@ int farside_mpi_put(void *window, const struct farside_mpi_buffer *from,
 int farside_mpi_get(void *window, const struct farside_mpi_buffer *into,
                     const struct farside_mpi_at *at);
 
-/* Numbers; the first 17 are farside's own. */
+/* Numbers and operations, in the order of farside's codes; numbers from LONG_DOUBLE on are the
+ * border's alone. */
 enum number {
     NO_NUMBER,
     I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, C32, C64,
@@ -119,7 +120,7 @@ int farside_mpi_compare_and_swap(void *window, const void *expected, const void 
                                  void *result, const struct farside_mpi_at *at);
 
 /* Synchronization. */
-int farside_mpi_lock(void *window, int target, int exclusive, int takes);
+int farside_mpi_lock(void *window, int target, int exclusive);
 int farside_mpi_unlock(void *window, int target);
 int farside_mpi_lock_all(void *window);
 int farside_mpi_unlock_all(void *window);

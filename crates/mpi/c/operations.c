@@ -21,9 +21,8 @@ uint32_t operation_of(MPI_Op op)
     return NO_OPERATION;
 }
 
-bool is_defined(uint32_t op, uint32_t number, MPI_Datatype basic)
+bool is_defined(uint32_t op, uint32_t number)
 {
-    (void)basic;
     if (op == REPLACE || op == NOTHING)
         return true;
     switch (number) {

@@ -211,9 +211,6 @@ API int MPI_Finalize(void)
     return REAL(MPI_Finalize)();
 }
 
-void border_start(void) { start(); }
-void border_finish(void) { finish(); }
-
 API int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *base)
 {
     if (is_running && size > 0) {

@@ -99,7 +99,7 @@ static int combine(const char *name, struct window *window, const void *origin,
         return error;
     if (there->size * (uint64_t)target_count == 0)
         return MPI_SUCCESS;
-    if (!is_defined(operation, there->number, target_type))
+    if (!is_defined(operation, there->number))
         return fail(&call, MPI_ERR_OP, "the operation is not defined for the datatype");
     struct farside_mpi_buffer from = { (void *)origin, here,
                                        operation == NOTHING ? 0 : (uint64_t)origin_count };

@@ -38,58 +38,24 @@ pub(crate) struct Combination {
     ),
 }
 
-/// The numbers of `core.h` that farside knows.
-const NUMBERS: [Number; 17] = [
-    Number::I8,
-    Number::I16,
-    Number::I32,
-    Number::I64,
-    Number::U8,
-    Number::U16,
-    Number::U32,
-    Number::U64,
-    Number::F32,
-    Number::F64,
-    Number::C32,
-    Number::C64,
-    Number::I16Index,
-    Number::I32Index,
-    Number::I64Index,
-    Number::F32Index,
-    Number::F64Index,
-];
-
-/// The operations of `core.h`, from 1 on.
-const OPS: [Op; 14] = [
-    Op::Sum,
-    Op::Product,
-    Op::Min,
-    Op::Max,
-    Op::And,
-    Op::Or,
-    Op::Xor,
-    Op::LogicalAnd,
-    Op::LogicalOr,
-    Op::LogicalXor,
-    Op::MinLoc,
-    Op::MaxLoc,
-    Op::Replace,
-    Op::NoOp,
-];
-
 /// The way of a combination on memory of the job.
 enum Way {
     Farside(Accumulate),
     Lock,
 }
 
+/// The code of farside for a number of `core.h`, which has 0 for none.
+fn code(number: u32) -> Option<u8> {
+    u8::try_from(number.checked_sub(1)?).ok()
+}
+
 impl Combination {
     fn op(&self) -> Option<Op> {
-        OPS.get((self.op as usize).wrapping_sub(1)).copied()
+        Op::from_code(code(self.op)?)
     }
 
     fn way(&self) -> Way {
-        let number = NUMBERS.get((self.number as usize).wrapping_sub(1)).copied();
+        let number = code(self.number).and_then(Number::from_code);
         let (Some(number), Some(op)) = (number, self.op()) else { return Way::Lock };
         Accumulate::new(number, op).map_or(Way::Lock, Way::Farside)
     }

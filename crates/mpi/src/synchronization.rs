@@ -20,22 +20,11 @@ unsafe fn ranks(window: &Window, members: *const c_int, count: usize) -> Result<
     members.iter().map(|&member| window.rank(member)).collect()
 }
 
-/// Begins a passive epoch with one target. Without `takes`, the program promises that no other
-/// member has the target in a mode that excludes this one.
 #[unsafe(no_mangle)]
-extern "C" fn farside_mpi_lock(
-    window: *mut c_void,
-    target: c_int,
-    exclusive: c_int,
-    takes: c_int,
-) -> c_int {
+extern "C" fn farside_mpi_lock(window: *mut c_void, target: c_int, exclusive: c_int) -> c_int {
     on(window, |_, window| {
-        let rank = window.rank(target)?;
         let mode = if exclusive != 0 { Mode::Exclusive } else { Mode::Shared };
-        match takes {
-            0 => window.epochs.lock_unchecked(rank, mode),
-            _ => window.epochs.lock(rank, mode),
-        }
+        window.epochs.lock(window.rank(target)?, mode)
     })
 }
 

@@ -36,13 +36,6 @@ impl<'t, V: Variant> Window<'t, V> {
         self.take_lock(member, target, mode)
     }
 
-    /// [`Window::lock`] without the lock: the program knows that no other origin has the target in
-    /// a mode that excludes this one (`MPI_MODE_NOCHECK`).
-    pub fn lock_unchecked(&self, target: Rank, mode: Mode) -> Result<()> {
-        // What is not in the way is taken at once, and released by `unlock` like any other.
-        self.lock(target, mode)
-    }
-
     /// Begins an operation on a target whose bytes the caller moves itself: checks that an epoch
     /// allows it, and locks the target in an epoch of [`Window::lock_all`].
     #[inline]
