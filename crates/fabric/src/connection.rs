@@ -4,6 +4,8 @@
 //! implements it directly, so that a method which is added and not forwarded does not compile. The
 //! [`forward!`](crate::forward) macro writes the methods that such a type passes on unchanged.
 
+use std::sync::Arc;
+
 use crate::accumulate::Accumulate;
 use crate::address::{Node, Rank, Region, SegmentId, Word};
 use crate::error::Result;
@@ -13,6 +15,7 @@ use crate::operation::Atomic;
 use crate::waist::{
     Clock, Fabric, Handler, HandlerId, Hint, Landings, OldValue, Reply, Started, Ticket, Wait, Wake,
 };
+use crate::watch::Watch;
 
 /// One rank's (more exactly: one context's) connection to the job. See [`Fabric`] for what each
 /// method means; every [`Fabric`] is a connection.
@@ -58,6 +61,7 @@ pub trait Connection: Send {
     fn context(&self) -> Result<Box<dyn Connection>>;
     fn landings(&self) -> Option<&dyn Landings>;
     fn clock(&self) -> Option<&dyn Clock>;
+    fn watch(&self) -> Option<Arc<dyn Watch>>;
 }
 
 /// Writes methods of a [`Connection`] that pass everything on to a field, the methods named after
@@ -203,12 +207,15 @@ macro_rules! forward {
     (@clock [$($to:tt)*]) => {
         fn clock(&self) -> Option<&dyn $crate::Clock> { self $($to)* .clock() }
     };
+    (@watch [$($to:tt)*]) => {
+        fn watch(&self) -> Option<std::sync::Arc<dyn $crate::Watch>> { self $($to)* .watch() }
+    };
 }
 
 // A bound of a type parameter comes before all traits in scope: these are the methods of `Fabric`.
 impl<F: Fabric> Connection for F {
     forward! {
         to: job register deregister map put put_nb put_signal get accumulate atomic fence flush call
-        serve poll cancel block relax wake context landings clock
+        serve poll cancel block relax wake context landings clock watch
     }
 }

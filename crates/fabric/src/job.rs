@@ -6,6 +6,7 @@ use crate::address::{Node, Rank};
 use crate::departure::{Departure, Loss, first_cause};
 use crate::error::{ExitCause, Result};
 use crate::memory::Held;
+use crate::record::Records;
 use crate::topology::Topology;
 use crate::waist::Caps;
 
@@ -44,6 +45,8 @@ pub trait JobState {
     fn leave(&self);
     /// Returns how much waiting this connection has done.
     fn effort(&self) -> Effort;
+    /// Returns this connection's records that viewers read, if the fabric has memory for them.
+    fn records(&self) -> Option<Records>;
 }
 
 /// A handle on a job's failure counters that is cheap to read before every operation.

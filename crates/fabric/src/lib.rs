@@ -13,8 +13,10 @@
 //! - [`memory`]: operations on memory that is mapped here, the same for every fabric;
 //! - [`departure`]: which ranks have departed, in which order, and by which cause;
 //! - [`topology`]: which levels (node, socket, …) ranks share, in any number;
+//! - [`record`]: what a rank does now, in memory that viewers read while it runs;
 //! - [`observed`]: a decorator over any connection, with [`counting`] and [`tracing`] as its
 //!   observers;
+//! - [`watch`]: what a connection that checks for races is told besides operations;
 //! - [`Error`]: the one error type.
 //!
 //! It depends on nothing else of farside, knows no protocol, and makes no system call.
@@ -31,10 +33,12 @@ pub mod memory;
 pub mod observed;
 pub mod operation;
 pub mod random;
+pub mod record;
 pub mod strided;
 pub mod topology;
 pub mod tracing;
 pub mod waist;
+pub mod watch;
 
 pub use accumulate::{Accumulate, Number, Op};
 pub use address::{Link, Node, Piece, Rank, Region, SegmentId, Shape, Word};
@@ -50,3 +54,4 @@ pub use waist::{
     Agent, Caps, Clock, Condition, Event, Fabric, Handler, HandlerId, Hint, Landings, OldValue,
     Ordering, Reply, Started, Ticket, Wait, Wake,
 };
+pub use watch::{Foreign, OwnAccess, OwnPlace, Reuse, Watch};

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::forward;
 use crate::job::{Effort, JobState, JobView, PeerState};
 use crate::operation::Atomic;
+use crate::record::Records;
 use crate::waist::{Caps, Event, HandlerId, Hint, OldValue, Started, Wait, Wake};
 
 /// What is seen of an operation.
@@ -128,11 +129,14 @@ impl JobState for Observed {
     fn effort(&self) -> Effort {
         self.inner.job().state.effort()
     }
+    fn records(&self) -> Option<Records> {
+        self.inner.job().state.records()
+    }
 }
 
 impl Connection for Observed {
     forward! {
-        to .inner: register deregister map serve poll cancel relax wake landings clock
+        to .inner: register deregister map serve poll cancel relax wake landings clock watch
     }
 
     fn job(&self) -> JobView<'_> {

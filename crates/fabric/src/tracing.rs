@@ -15,10 +15,15 @@ pub struct Slice {
     pub operation: Operation,
     /// When it began.
     pub begin_ns: u64,
-    /// When it returned.
+    /// When it returned; [`Slice::NOT_OVER`] if it had not by the end of the recording.
     pub end_ns: u64,
     /// When it took effect at the target, where that is known.
     pub landed_ns: Option<u64>,
+}
+
+impl Slice {
+    /// The end of an operation that has not returned.
+    pub const NOT_OVER: u64 = u64::MAX;
 }
 
 /// A recording. Clones share it.

@@ -6,6 +6,7 @@
 //!
 //! `docs/adding-a-fabric.md` walks through a complete fabric of less than 300 lines.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accumulate::Accumulate;
@@ -15,6 +16,8 @@ use crate::error::{Error, Result};
 use crate::job::JobView;
 use crate::memory::Mapped;
 use crate::operation::{Atomic, Width};
+use crate::record::Lasting;
+use crate::watch::Watch;
 
 /// One rank's (more exactly: one context's) connection to the job, as the author of a fabric
 /// writes it: the required methods, and those provided ones that the fabric can do better.
@@ -127,6 +130,11 @@ pub trait Fabric: Send {
 
     /// Returns the clock, if this fabric offers one.
     fn clock(&self) -> Option<&dyn Clock> {
+        None
+    }
+
+    /// Returns what is told of places and of own memory, if this connection checks for races.
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
         None
     }
 }
@@ -284,6 +292,8 @@ pub struct Wait<'a> {
     /// Whether the event is expected soon. A rank that expects to wait long parks at once where
     /// ranks outnumber processors.
     pub soon: bool,
+    /// Is told before each sleep that the wait lasts.
+    pub lasting: Option<&'a dyn Lasting>,
 }
 
 /// Why a wait returned. If the event has happened, that is what is returned, whatever else has.

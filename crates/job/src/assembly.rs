@@ -37,6 +37,7 @@ use crate::card::Card;
 use crate::exchange::{Exchange, Notes};
 use crate::handover::{Offer, Processes, fetch};
 use crate::join::enter;
+use crate::stuck;
 use crate::watch::Watch;
 use crate::{Host, JobPlan, Kind, NETWORK, START_TIMEOUT, address, environment, variable};
 
@@ -86,6 +87,7 @@ fn assemble(
         Some(made) => {
             let processes = made.offer.hand_out(&neighbours, made.host.file(me), deadline)?;
             let job = made.host.memory(me);
+            stuck::watch_this_node();
             attend(&plan, me, job, &processes, Some(made.host))
         }
         None => {

@@ -1,9 +1,9 @@
 //! How a launcher asks a program's entry to run.
 //!
-//! `farside run --threads`, `--sim` and `--trace` start a program with the variable
-//! [`ENTRY`], which holds an [`Entry`] as text. The program's entry (`#[farside::main]`) obeys it,
-//! and answers in the [report](crate::Report). [`join`](crate::join()) obeys nothing: it refuses to
-//! run where threads or simulated ranks were asked for.
+//! `farside run --threads` and `--sim` start a program with the variable [`ENTRY`], which holds an
+//! [`Entry`] as text. The program's entry (`#[farside::main]`) obeys it, and answers in the
+//! [report](crate::Report). [`join`](crate::join()) obeys nothing: it refuses to run where threads
+//! or simulated ranks were asked for.
 
 use std::path::PathBuf;
 
@@ -26,8 +26,6 @@ pub struct Entry {
 /// The kind of ranks that a program's entry makes.
 #[derive(Debug, Clone)]
 pub enum RunAs {
-    /// The process is one rank of a job, as without an [`Entry`].
-    Process,
     /// The process runs all ranks of a job as its threads.
     Threads(Options),
     /// The process simulates all ranks of a job, in virtual time.
@@ -60,7 +58,7 @@ impl Entry {
     /// Refuses to join a job where this process was asked to make all ranks itself.
     pub(crate) fn check_joining() -> Result<()> {
         let option = match Entry::from_environment()?.map(|entry| entry.run_as) {
-            None | Some(RunAs::Process) => return Ok(()),
+            None => return Ok(()),
             Some(RunAs::Threads(_)) => "--threads",
             Some(RunAs::Simulated(_)) => "--sim",
         };
@@ -75,7 +73,6 @@ impl Entry {
     pub fn encode(&self) -> Result<String> {
         let mut lines = Lines::default();
         match &self.run_as {
-            RunAs::Process => lines.push("run", "process"),
             RunAs::Threads(options) => {
                 lines.push("run", "threads");
                 options.write(&mut lines);
@@ -98,7 +95,6 @@ impl Entry {
     fn decode(text: &str) -> Result<Entry> {
         let lines = LineReader::new(text, damaged);
         let run_as = match lines.need("run")? {
-            "process" => RunAs::Process,
             "threads" => RunAs::Threads(Options::read(lines)?),
             "simulated" => RunAs::Simulated(Simulated {
                 profile: lines.need("profile")?.to_owned(),

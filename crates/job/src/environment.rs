@@ -83,6 +83,11 @@ pub const VARIABLES: &[Variable] = &[
         "under another launcher: how many seconds the start of a job may take, 60",
     ),
     user(
+        crate::STUCK_AFTER,
+        "say who is stuck and why when ranks have waited for this many seconds; as \
+         `--stuck-after`, and under other launchers by `farside`, which must be on PATH",
+    ),
+    user(
         farside_pmi::PROTOCOL,
         "what to speak with the launcher: `pmi1`, `pmi2` or `pmix`, if the wrong one is taken; \
          `none` for a process \
@@ -103,6 +108,7 @@ pub const VARIABLES: &[Variable] = &[
         "how `#[farside::main]` runs the program: on threads, on simulated ranks, recorded; set by \
          `--threads`, `--sim` and `--trace`, a line for each setting",
     ),
+    launcher(farside_races::VARIABLE, "where the memory of the race checker is; set by `--races`"),
     launcher(
         crate::MARK,
         "a name that no other job has: what bears it is ended should the launcher be killed",

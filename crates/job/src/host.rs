@@ -10,7 +10,7 @@ use farside_rma::root_bytes;
 
 use crate::join::enter;
 use crate::nodes::Nodes;
-use crate::{Address, FABRIC, FILE, JobPlan, Kind, Options, RANK};
+use crate::{Address, FABRIC, FILE, JobPlan, Kind, Options, RANK, Recording};
 
 /// The variable of libfabric that says how many unexpected messages an endpoint over a connected
 /// network can hold.
@@ -42,6 +42,7 @@ impl Host {
                 let mut config = farside_shm::Config::new(topology, root_bytes(options.ranks));
                 config.arena_bytes = options.memory.unwrap_or(config.arena_bytes);
                 config.cores = options.cores.unwrap_or(config.cores);
+                config.is_recorded = options.is_recorded;
                 Ok(Host { state: State::Shm(farside_shm::Job::create(&config)?) })
             }
             Kind::Nic | Kind::Ofi => Ok(Host { state: State::Nodes(Nodes::all(options)?) }),
@@ -148,6 +149,23 @@ impl Host {
             State::Shm(job) => job.declare_lost(rank, how),
             State::Nodes(nodes) => nodes.declare_lost(rank, how),
         }
+    }
+
+    /// Returns the memories of the nodes that are here, for viewers.
+    pub fn memories(&self) -> Vec<Arc<farside_shm::Job>> {
+        match &self.state {
+            State::Shm(job) => vec![job.clone()],
+            State::Nodes(nodes) => nodes.memories(),
+        }
+    }
+
+    /// Returns the latest operations of the ranks started here, if the job is recorded.
+    pub fn recording(&self) -> Option<Recording> {
+        let rings = self.ranks().into_iter().map(|rank| self.memory(rank).ring(rank));
+        let readings = self.ranks().into_iter().zip(rings);
+        let readings =
+            readings.map(|(rank, ring)| Some(ring?.read(rank))).collect::<Option<_>>()?;
+        Some(Recording::of_rings(self.topology().clone(), readings))
     }
 
     /// The memory that a rank shares with its neighbours.

@@ -3,7 +3,10 @@
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use farside_fabric::observed::Observed;
+use farside_fabric::record::RingObserver;
 use farside_fabric::{Connection, Error, Rank, Result};
+use farside_races::Checker;
 use farside_rma::World;
 
 use crate::entry::Entry;
@@ -33,12 +36,24 @@ pub fn join() -> Result<World> {
 /// processes call it, each as its rank.
 pub fn join_with(exchange: Box<dyn Exchange>) -> Result<World> {
     Entry::check_joining()?;
-    World::new(assembly::join_with(exchange)?)
+    World::new(checked(assembly::join_with(exchange)?)?)
 }
 
 /// The connection under [`join`], for programs that decorate it before they build a [`World`] over
 /// it.
 pub fn connect() -> Result<Box<dyn Connection>> {
+    checked(connect_unchecked()?)
+}
+
+/// Puts the checker of races, if the launcher has made one, in front of a connection.
+pub fn checked(connection: Box<dyn Connection>) -> Result<Box<dyn Connection>> {
+    match Checker::from_environment()? {
+        Some(checker) => checker.over(connection),
+        None => Ok(connection),
+    }
+}
+
+fn connect_unchecked() -> Result<Box<dyn Connection>> {
     Entry::check_joining()?;
     if !is_of_farside()
         && let Some(launcher) =
@@ -82,19 +97,27 @@ pub(crate) fn enter(
     rank: Rank,
     companion: Option<farside_shm::Companion>,
 ) -> Result<Box<dyn Connection>> {
-    match kind {
+    let ring = job.ring(rank);
+    let connection: Box<dyn Connection> = match kind {
         Kind::Shm => {
             let endpoint = farside_shm::Endpoint::join(job, rank)?;
             companion.into_iter().for_each(|companion| endpoint.keep(companion));
-            Ok(Box::new(endpoint))
+            Box::new(endpoint)
         }
         Kind::Nic => {
             let endpoint = farside_nic::Endpoint::join(job, rank)?;
             companion.into_iter().for_each(|companion| endpoint.keep(companion));
-            Ok(Box::new(endpoint))
+            Box::new(endpoint)
         }
-        Kind::Ofi => ofi::enter(job, rank, companion),
-    }
+        Kind::Ofi => ofi::enter(job, rank, companion)?,
+    };
+    Ok(match ring {
+        Some(ring) => {
+            let observer = RingObserver { ring, now_ns: farside_shm::now_ns };
+            Box::new(Observed::new(connection, Arc::new(observer)))
+        }
+        None => connection,
+    })
 }
 
 /// A copy of the file that the launcher handed over. The number itself stays open, and so a second

@@ -23,6 +23,7 @@ mod options;
 mod plan;
 mod recording;
 mod report;
+mod stuck;
 mod watch;
 
 use farside_fabric::{Error, Result};
@@ -31,7 +32,7 @@ pub use entry::{Entry, RunAs, Simulated};
 pub use exchange::Exchange;
 pub use farside_nic::{Address, SocketBuffer, socket_buffer};
 pub use host::Host;
-pub use join::{connect, join, join_with};
+pub use join::{checked, connect, join, join_with};
 pub use ofi::{check_provider, libfabric};
 pub use options::{Kind, Options, parse_bytes};
 pub use plan::JobPlan;
@@ -66,6 +67,8 @@ pub const NETWORK: &str = "FARSIDE_NETWORK";
 /// The environment variable that says for how many seconds ranks wait for each other when they
 /// start, likewise.
 pub const START_TIMEOUT: &str = "FARSIDE_START_TIMEOUT";
+/// The environment variable that says after how many seconds of waiting it is told who is stuck.
+pub const STUCK_AFTER: &str = "FARSIDE_STUCK_AFTER";
 /// The environment variable that overrides how many processors the ranks may use together.
 pub const CORES: &str = "FARSIDE_CORES";
 

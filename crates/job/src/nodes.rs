@@ -96,6 +96,10 @@ impl Nodes {
     }
 
     /// The node_server of a rank that is here; of any other, the first.
+    pub(crate) fn memories(&self) -> Vec<Arc<farside_shm::Job>> {
+        self.stations.iter().map(|node| node.job().clone()).collect()
+    }
+
     pub(crate) fn of(&self, rank: Rank) -> &NodeServer {
         let is_its = |node_server: &&NodeServer| {
             self.topology.check(rank).is_ok() && self.topology.node_of(rank) == node_server.node()
@@ -180,6 +184,7 @@ fn node_server(
     let mut config = farside_shm::Config::new(topology.clone(), root_bytes(options.ranks));
     config.arena_bytes = options.memory.unwrap_or(config.arena_bytes);
     config.cores = options.cores.unwrap_or(config.cores);
+    config.is_recorded = options.is_recorded;
     let defaults = Settings::default();
     let server = options.server.as_deref().map(str::parse).transpose()?.unwrap_or(defaults.server);
     let peer_timeout = options.peer_timeout.unwrap_or(defaults.peer_timeout);
@@ -197,7 +202,7 @@ fn node_server(
             }
             ofi::transport(options.provider.as_deref().unwrap_or_default(), bind)?
         }
-        Kind::Shm | Kind::Nic => Arc::new(Udp { ip: bind }),
+        Kind::Shm | Kind::Nic => Arc::new(Udp { ip: bind, datagram_bytes: None }),
     };
     NodeServer::create_over(config, node, key, Settings { server, peer_timeout }, network)
 }

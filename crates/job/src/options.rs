@@ -83,6 +83,8 @@ pub struct Options {
     pub provider: Option<String>,
     /// How long a node may be silent before it counts as lost.
     pub peer_timeout: Option<Duration>,
+    /// Whether the latest operations of each rank are recorded, for a trace.
+    pub is_recorded: bool,
 }
 
 impl Options {
@@ -110,6 +112,7 @@ impl Options {
             server: None,
             provider: variable(PROVIDER),
             peer_timeout: None,
+            is_recorded: false,
         })
     }
 
@@ -124,6 +127,7 @@ impl Options {
         lines.push_each("server", &self.server);
         lines.push_each("provider", &self.provider);
         lines.push_each("patience", self.peer_timeout.map(|time| time.as_nanos()));
+        lines.push("recorded", self.is_recorded);
     }
 
     /// Reads what [`Options::write`] wrote.
@@ -139,6 +143,7 @@ impl Options {
             server: lines.text("server"),
             provider: lines.text("provider"),
             peer_timeout: peer_timeout.transpose()?,
+            is_recorded: lines.number("recorded")?,
         })
     }
 }

@@ -331,8 +331,10 @@ mod tests {
         let fabric = prop_oneof![Just(Kind::Shm), Just(Kind::Nic), Just(Kind::Ofi)];
         let texts = (option::of(text()), option::of(text()), option::of(text()));
         let numbers = (any::<Option<u64>>(), any::<Option<u32>>(), any::<Option<u32>>());
-        (fabric, texts, numbers, any::<Option<Duration>>()).prop_map(
-            |(fabric, (topology, server, provider), (memory, cores, nodes), peer_timeout)| {
+        let rest = (any::<Option<Duration>>(), any::<bool>());
+        (fabric, texts, numbers, rest).prop_map(
+            |(fabric, (topology, server, provider), (memory, cores, nodes), rest)| {
+                let (peer_timeout, is_recorded) = rest;
                 let ranks = 0;
                 Options {
                     ranks,
@@ -344,6 +346,7 @@ mod tests {
                     server,
                     provider,
                     peer_timeout,
+                    is_recorded,
                 }
             },
         )

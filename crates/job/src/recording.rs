@@ -1,21 +1,53 @@
-//! A recording of operations as text, on its way from the ranks to the launcher.
+//! A recording of operations, and its way from the ranks to the launcher: as text, or through the
+//! rings in a job's memory.
 
 use std::fmt::Write as _;
 
 use farside_fabric::observed::{Kind, Operation};
+use farside_fabric::record::RingReading;
 use farside_fabric::tracing::Slice;
 use farside_fabric::{Error, Rank, Result, Topology};
 
 /// The operations of some or all ranks of a job.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
     /// The topology of the whole job.
     pub topology: Topology,
     /// The operations, in any order.
     pub slices: Vec<Slice>,
+    /// How many earlier operations there was no room for.
+    pub dropped: u64,
 }
 
 impl Recording {
+    /// Puts together what the ranks' rings hold.
+    pub(crate) fn of_rings(topology: Topology, readings: Vec<RingReading>) -> Recording {
+        let dropped = readings.iter().map(|reading| reading.dropped).sum();
+        let mut slices = Vec::new();
+        for mut reading in readings {
+            note_landings(&mut reading.slices, &topology);
+            slices.append(&mut reading.slices);
+        }
+        Recording { topology, slices, dropped }
+    }
+
+    /// Keeps what was under way in the last nanoseconds of the recording.
+    pub fn keep_last(&mut self, last_ns: u64) {
+        let known = |time: &u64| *time != Slice::NOT_OVER;
+        let times = self.slices.iter().flat_map(|slice| [slice.begin_ns, slice.end_ns]);
+        let first = times.filter(known).max().unwrap_or(0).saturating_sub(last_ns);
+        let before = self.slices.len();
+        self.slices.retain(|slice| slice.end_ns >= first);
+        self.dropped += (before - self.slices.len()) as u64;
+    }
+
+    /// Returns the latest operation of each rank that has one, in the order of the ranks.
+    pub fn latest(&self) -> Vec<Slice> {
+        let ranks = (0..self.topology.ranks()).map(Rank);
+        let of = |rank| self.slices.iter().filter(move |slice| slice.rank == rank);
+        ranks.filter_map(|rank| of(rank).max_by_key(|slice| slice.begin_ns).copied()).collect()
+    }
+
     /// Returns it as text, each line of which can be understood by itself.
     pub(crate) fn encode(&self) -> String {
         let ranks = self.topology.ranks();
@@ -66,6 +98,31 @@ impl Recording {
     }
 }
 
+/// Fills in when the operations of one rank, in the order in which they began, have landed by: near
+/// ones when they returned, and posted far ones when the next flush of their target returned.
+fn note_landings(slices: &mut [Slice], topology: &Topology) {
+    let mut flushed = vec![None; topology.ranks() as usize];
+    for slice in slices.iter_mut().rev() {
+        let Operation { kind, peer: Some(peer), .. } = slice.operation else { continue };
+        let Some(flush) = flushed.get_mut(peer.0 as usize) else { continue };
+        let end = Some(slice.end_ns).filter(|&end_ns| end_ns != Slice::NOT_OVER);
+        let is_near = topology.node_of(slice.rank) == topology.node_of(peer);
+        slice.landed_ns = match kind {
+            Kind::Flush => {
+                *flush = end;
+                continue;
+            }
+            Kind::Put | Kind::Accumulate | Kind::Post | Kind::PutSignal if !is_near => *flush,
+            Kind::Put | Kind::Accumulate | Kind::Post | Kind::PutSignal | Kind::Atomic
+                if is_near && peer != slice.rank =>
+            {
+                end
+            }
+            _ => continue,
+        };
+    }
+}
+
 fn damaged(line: &str) -> Error {
     Error::Join(format!("the recording of the program is damaged: {line:?}"))
 }
@@ -82,7 +139,7 @@ mod tests {
         let operation = Operation { kind: Kind::Wait, peer: None, bytes: 0 };
         let wait = Slice { rank: Rank(3), operation, begin_ns: 0, end_ns: 7, landed_ns: None };
         let topology = Topology::parse("node:2", 4).unwrap();
-        let recording = Recording { topology, slices: vec![put, wait] };
+        let recording = Recording { topology, slices: vec![put, wait], dropped: 0 };
         let text = recording.encode();
         let lines: Vec<(&str, &str)> =
             text.lines().map(|line| line.split_once(' ').unwrap()).collect();

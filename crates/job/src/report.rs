@@ -13,7 +13,7 @@ use farside_fabric::{Error, Result};
 use rustix::fs::MemfdFlags;
 
 use crate::Recording;
-use crate::entry::{Entry, RunAs};
+use crate::entry::Entry;
 
 /// The line by which a program's entry says that it obeys.
 const TAKEN: &str = "taken";
@@ -65,7 +65,7 @@ impl ReportFile {
                 _ => return Err(Error::Join(format!("the program reports {line:?}"))),
             }
         }
-        report.recording = topology.map(|topology| Recording { topology, slices });
+        report.recording = topology.map(|topology| Recording { topology, slices, dropped: 0 });
         Ok(report)
     }
 }
@@ -76,7 +76,7 @@ impl Entry {
     pub fn take(&self) -> Result<()> {
         let mut file = self.open()?;
         let bytes = file.metadata().map_err(system("reading the launcher's report"))?.len();
-        if bytes > 0 && !matches!(self.run_as, RunAs::Process) {
+        if bytes > 0 {
             return Err(Error::Join(format!(
                 "another process has run the ranks that {} asks for; a program that a rank starts \
                  is no rank: unset the variable for it",
@@ -122,15 +122,20 @@ mod tests {
     use farside_fabric::Topology;
 
     use super::*;
+    use crate::{Options, RunAs};
 
     #[test]
     fn a_report_is_read_as_it_was_written() {
         let mut file = ReportFile::create().unwrap();
         assert!(!file.read().unwrap().taken);
-        let entry = Entry { run_as: RunAs::Process, records: true, report: file.path() };
+        let entry = Entry {
+            run_as: RunAs::Threads(Options::new(2).unwrap()),
+            records: true,
+            report: file.path(),
+        };
         entry.take().unwrap();
         entry.summarize("one\ntwo").unwrap();
-        let recording = Recording { topology: Topology::flat(3), slices: Vec::new() };
+        let recording = Recording { topology: Topology::flat(3), slices: Vec::new(), dropped: 0 };
         entry.record(&recording).unwrap();
         entry.record(&recording).unwrap();
         let report = file.read().unwrap();
@@ -142,7 +147,7 @@ mod tests {
     #[test]
     fn all_ranks_are_run_by_one_process_only() {
         let mut file = ReportFile::create().unwrap();
-        let options = crate::Options::new(2).unwrap();
+        let options = Options::new(2).unwrap();
         let run_as = RunAs::Threads(options);
         let entry = Entry { run_as, records: false, report: file.path() };
         entry.take().unwrap();

@@ -37,6 +37,7 @@ impl Context {
     /// assert_eq!(world.get_value(window.at(Rank(0), 1))?, 8.0);
     /// # window.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn accumulate<T: Summand>(&self, scale: T, data: &[T], to: Place<'_, T>) -> Result<()> {
         self.accumulate_posted(&scale.sum()?, data.as_bytes(), to)
     }
@@ -54,6 +55,7 @@ impl Context {
     /// assert_eq!(world.get_value(window.at(Rank(0), 0))?, 3);
     /// # window.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn accumulate_with<T: Summand>(&self, op: Op, data: &[T], to: Place<'_, T>) -> Result<()> {
         self.accumulate_posted(&Accumulate::new(T::NUMBER, op)?, data.as_bytes(), to)
     }
@@ -71,6 +73,7 @@ impl Context {
     /// assert!(old[0] < 3.0 && old[1] == old[0] / 2.0);
     /// # world.sync()?; window.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn get_accumulate<T: Summand>(
         &self,
         op: Op,
@@ -86,6 +89,7 @@ impl Context {
     ///
     /// It is atomic with accumulates, where [`Context::fetch_add`] and the other atomics are atomic
     /// with each other.
+    #[track_caller]
     pub fn get_accumulate_value<T: Summand>(
         &self,
         op: Op,
@@ -99,6 +103,7 @@ impl Context {
 
     /// Starts a [`Context::get_accumulate`] into all of `old`, which belongs to the transfer until
     /// it is complete. `data` may be reused at once.
+    #[track_caller]
     pub fn get_accumulate_nb<T: Summand>(
         &self,
         op: Op,
@@ -113,6 +118,7 @@ impl Context {
     }
 
     /// Posts an accumulate of a message to a place.
+    #[track_caller]
     pub(crate) fn accumulate_posted<T>(
         &self,
         accumulate: &Accumulate,
@@ -134,6 +140,7 @@ impl Context {
     }
 
     /// Executes an accumulate, and reads what was there before.
+    #[track_caller]
     pub(crate) fn get_accumulate_at<T>(
         &self,
         accumulate: &Accumulate,
@@ -149,6 +156,7 @@ impl Context {
 
     /// Starts an accumulate whose old elements are wanted. If it is done already, they are in
     /// `old`, otherwise they come with its reply.
+    #[track_caller]
     pub(crate) fn start_get_accumulate<T>(
         &self,
         accumulate: &Accumulate,
@@ -165,7 +173,7 @@ impl Context {
         match target {
             Target::Near(mapped) => {
                 self.accumulate_near(mapped, message, to, bytes, Some(old))?;
-                self.fence_near();
+                self.changed_visibly();
                 Ok(Started::Done(Reply::None))
             }
             Target::Far(far) => {
@@ -181,6 +189,7 @@ impl Context {
         }
     }
 
+    #[track_caller]
     fn accumulate_near<T>(
         &self,
         mapped: &Mapped,
@@ -199,6 +208,7 @@ impl Context {
 
     /// Runs an accumulate on near memory as this rank.
     #[inline]
+    #[track_caller]
     pub(crate) fn contend<R>(&self, run: impl FnOnce(&mut Contender<'_>) -> R) -> R {
         let mut holder_is_lost = |holder| self.holder_is_lost(holder);
         run(&mut Contender { me: self.rank(), holder_is_lost: &mut holder_is_lost })
@@ -206,6 +216,7 @@ impl Context {
 
     /// Stands in a loop that waits for a short lock of `holder`: lets others run, and says whether
     /// the holder is lost.
+    #[track_caller]
     fn holder_is_lost(&self, holder: Rank) -> bool {
         self.fabric().relax();
         self.is_lost(holder)

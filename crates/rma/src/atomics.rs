@@ -19,30 +19,35 @@ impl Context {
     /// # tickets.free(&world) }).unwrap();
     /// ```
     #[inline]
+    #[track_caller]
     pub fn fetch_add<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<I> {
         self.atomic(at, Atomic::Add(value.to_bits()))
     }
 
     /// Keeps the bits of a word that `value` has too, and returns what it held before.
     #[inline]
+    #[track_caller]
     pub fn fetch_and<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<I> {
         self.atomic(at, Atomic::And(value.to_bits()))
     }
 
     /// Sets the bits of `value` in a word, and returns what it held before.
     #[inline]
+    #[track_caller]
     pub fn fetch_or<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<I> {
         self.atomic(at, Atomic::Or(value.to_bits()))
     }
 
     /// Flips the bits of `value` in a word, and returns what it held before.
     #[inline]
+    #[track_caller]
     pub fn fetch_xor<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<I> {
         self.atomic(at, Atomic::Xor(value.to_bits()))
     }
 
     /// Writes a word, and returns what it held before.
     #[inline]
+    #[track_caller]
     pub fn swap<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<C> {
         self.atomic(at, Atomic::Swap(value.to_bits()))
     }
@@ -62,6 +67,7 @@ impl Context {
     /// # heads.free(&world) }).unwrap();
     /// ```
     #[inline]
+    #[track_caller]
     pub fn compare_swap<C: AtomicWord>(
         &self,
         at: Place<'_, C>,
@@ -74,6 +80,7 @@ impl Context {
 
     /// Reads a word atomically.
     #[inline]
+    #[track_caller]
     pub fn load<C: AtomicWord>(&self, at: Place<'_, C>) -> Result<C> {
         self.atomic(at, Atomic::Load)
     }
@@ -93,30 +100,35 @@ impl Context {
     /// # counts.free(&world) }).unwrap();
     /// ```
     #[inline]
+    #[track_caller]
     pub fn add<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<()> {
         self.post(at, Atomic::Add(value.to_bits()))
     }
 
     /// Keeps the bits of a word that `value` has too. Posted, as [`Context::add`] is.
     #[inline]
+    #[track_caller]
     pub fn and<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<()> {
         self.post(at, Atomic::And(value.to_bits()))
     }
 
     /// Sets the bits of `value` in a word. Posted, as [`Context::add`] is.
     #[inline]
+    #[track_caller]
     pub fn or<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<()> {
         self.post(at, Atomic::Or(value.to_bits()))
     }
 
     /// Flips the bits of `value` in a word. Posted, as [`Context::add`] is.
     #[inline]
+    #[track_caller]
     pub fn xor<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<()> {
         self.post(at, Atomic::Xor(value.to_bits()))
     }
 
     /// Writes a word atomically and wakes its owner if it waits. Returns when it has landed.
     #[inline]
+    #[track_caller]
     pub fn store<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<()> {
         self.atomic(at, Atomic::Store(value.to_bits())).map(|_| ())
     }
@@ -124,12 +136,14 @@ impl Context {
     /// Writes a word atomically and wakes its owner if it waits. Returns at once: the word lands
     /// later, in order with what was put before only if a fence stands between.
     #[inline]
+    #[track_caller]
     pub fn signal<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<()> {
         self.post(at, Atomic::Store(value.to_bits()))
     }
 
     /// Any atomic whose old value is not wanted.
     #[inline(always)]
+    #[track_caller]
     fn post<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<()> {
         at.check(C::WIDTH.bytes())?;
         match self.atomic_direct(at.segment, at.rank, at.offset, C::WIDTH, op) {
@@ -142,6 +156,7 @@ impl Context {
 
     /// Any atomic, as data; returns what the word held before.
     #[inline(always)]
+    #[track_caller]
     pub fn atomic<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         at.check(C::WIDTH.bytes())?;
         match self.atomic_direct(at.segment, at.rank, at.offset, C::WIDTH, op) {
@@ -152,22 +167,26 @@ impl Context {
 
     /// An atomic that is not near, or on which something is wrong.
     #[inline(never)]
+    #[track_caller]
     fn atomic_slow<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         let held = self.atomic_anywhere(at.segment, at.rank, at.offset, C::WIDTH, op);
         held.map(C::from_bits).map_err(|error| at.in_elements(error))
     }
 
     /// Starts a [`Context::fetch_add`].
+    #[track_caller]
     pub fn fetch_add_nb<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<Fetch<'_, I>> {
         self.atomic_nb(at, Atomic::Add(value.to_bits()))
     }
 
     /// Starts a [`Context::swap`].
+    #[track_caller]
     pub fn swap_nb<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<Fetch<'_, C>> {
         self.atomic_nb(at, Atomic::Swap(value.to_bits()))
     }
 
     /// Starts a [`Context::compare_swap`].
+    #[track_caller]
     pub fn compare_swap_nb<C: AtomicWord>(
         &self,
         at: Place<'_, C>,
@@ -181,6 +200,7 @@ impl Context {
     }
 
     /// Starts a [`Context::atomic`].
+    #[track_caller]
     pub fn atomic_nb<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<Fetch<'_, C>> {
         at.check(C::WIDTH.bytes())?;
         let Target::Far(far) = self.atomic_target(at.segment, at.rank)? else {
@@ -227,6 +247,7 @@ impl<C: AtomicWord> Fetch<'_, C> {
     }
 
     /// Waits until it is done, and returns what the word held before.
+    #[track_caller]
     pub fn wait(mut self) -> Result<C> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Done(held) => Ok(held),

@@ -1,16 +1,19 @@
 //! A thread's access to the job: one-sided operations on places, ordering, calls.
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside_fabric::memory::full_fence;
+use farside_fabric::record::{ActivityKind, Lasting};
 use farside_fabric::{
     Atomic, Connection, Error, Event, Failures, HandlerId, JobView, Mapped, Node, PeerState, Rank,
-    Reply, Result, SegmentId, Started, Ticket, Topology,
+    Reply, Result, SegmentId, Started, Ticket, Topology, Watch,
 };
 use zerocopy::IntoBytes;
 
+use crate::activity::{Purpose, Telling, Waiting};
 use crate::counters::{Counters, Tally};
 use crate::landings::Landings;
 use crate::marks::Marks;
@@ -34,6 +37,7 @@ pub struct Context {
     direct_atomics: bool,
     failures: Failures,
     tally: Tally,
+    telling: Telling,
     /// Whether near memory was written by plain instructions that nothing has made visible yet.
     unfenced: Cell<bool>,
     /// The ranks to which something was posted through the fabric since the last flush.
@@ -49,6 +53,8 @@ pub struct Context {
     pub(crate) meanwhile: Meanwhile,
     prices: Cell<Prices>,
     unfreed: Arc<Unfreed>,
+    /// What is told of places and of own memory, if this job is checked for races.
+    watch: Option<Arc<dyn Watch>>,
 }
 
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after
@@ -72,12 +78,15 @@ impl Context {
         let (direct_atomics, failures) = (job.caps.cpu_coherent, job.failures.clone());
         let root = fabric.map(rank, SegmentId::ROOT)?;
         let unfreed = Arc::new(Unfreed::new(rank, failures.clone()));
+        let telling = Telling::new(job.state.records());
+        let watch = fabric.watch();
         Ok(Context {
             rank,
             ranks,
             direct_atomics,
             failures,
-            tally: Tally::new(ranks),
+            tally: Tally::new(ranks, telling.record().clone()),
+            telling,
             unfenced: Cell::new(false),
             posted: Marks::new(ranks),
             landings: Landings::new(contexts),
@@ -87,6 +96,7 @@ impl Context {
             meanwhile: Meanwhile::default(),
             prices: Cell::new(prices),
             unfreed,
+            watch,
             fabric,
         })
     }
@@ -95,6 +105,21 @@ impl Context {
     #[inline]
     pub fn rank(&self) -> Rank {
         self.rank
+    }
+
+    /// Returns what is to be told of places and of own memory, if this job is checked for races.
+    #[inline]
+    pub fn watch(&self) -> Option<&Arc<dyn Watch>> {
+        self.watch.as_ref()
+    }
+
+    /// Says where the program called the operation that follows.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn note_place(&self) {
+        if let Some(watch) = &self.watch {
+            watch.at(Location::caller());
+        }
     }
 
     /// Returns how many ranks the job has.
@@ -212,6 +237,11 @@ impl Context {
         &self.unfreed
     }
 
+    #[inline]
+    pub(crate) fn telling(&self) -> &Telling {
+        &self.telling
+    }
+
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -248,6 +278,7 @@ impl Context {
     /// # window.free(&world) }).unwrap();
     /// ```
     #[inline]
+    #[track_caller]
     pub fn put<T: Plain>(&self, data: &[T], to: Place<'_, T>) -> Result<()> {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
@@ -256,12 +287,14 @@ impl Context {
 
     /// Writes one element.
     #[inline]
+    #[track_caller]
     pub fn put_value<T: Plain>(&self, value: T, to: Place<'_, T>) -> Result<()> {
         self.put(std::slice::from_ref(&value), to)
     }
 
     /// Reads from a place into `into`.
     #[inline]
+    #[track_caller]
     pub fn get<T: Plain>(&self, from: Place<'_, T>, into: &mut [T]) -> Result<()> {
         let bytes = into.as_mut_bytes();
         from.check(bytes.len() as u64)?;
@@ -270,6 +303,7 @@ impl Context {
 
     /// Reads one element.
     #[inline]
+    #[track_caller]
     pub fn get_value<T: Plain>(&self, from: Place<'_, T>) -> Result<T> {
         let mut value = T::new_zeroed();
         self.get(from, std::slice::from_mut(&mut value))?;
@@ -291,6 +325,7 @@ impl Context {
     /// }
     /// # data.free(&world)?; flag.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn put_signal<T: Plain, I: Integer>(
         &self,
         data: &[T],
@@ -316,6 +351,7 @@ impl Context {
     /// }
     /// # parts.free(&world)?; come.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn put_signal_add<T: Plain, I: Integer>(
         &self,
         data: &[T],
@@ -326,6 +362,7 @@ impl Context {
         self.put_signal_by(data, to, Atomic::Add(value.to_bits()), signal)
     }
 
+    #[track_caller]
     fn put_signal_by<T: Plain, I: Integer>(
         &self,
         data: &[T],
@@ -353,15 +390,21 @@ impl Context {
     /// or does atomically at the same rank afterwards. Gets are not ordered: [`Context::flush`]
     /// orders them.
     #[inline]
+    #[track_caller]
     pub fn fence(&self) -> Result<()> {
         // Near, what is written later is seen later. That is all there is to do.
         std::sync::atomic::fence(Ordering::Release);
-        if self.posted.is_empty() { Ok(()) } else { self.fabric.fence() }
+        if self.posted.is_empty() {
+            return Ok(());
+        }
+        self.note_place();
+        self.fabric.fence()
     }
 
     /// Returns when all that this context put to `peer` has landed there, ahead of anything that it
     /// does or reads afterwards.
     #[inline]
+    #[track_caller]
     pub fn flush(&self, peer: Rank) -> Result<()> {
         if peer.0 >= self.ranks {
             return Err(Error::UnknownRank { rank: peer, ranks: self.ranks });
@@ -369,10 +412,21 @@ impl Context {
         self.fence_near();
         self.check_lost(peer)?;
         if self.posted.contains(peer) {
-            self.fabric.flush(peer)?;
+            self.flush_far(peer)?;
             self.posted.remove(peer);
         }
         Ok(())
+    }
+
+    /// Flushes through the fabric, which waits for messages of the peer's node.
+    #[track_caller]
+    fn flush_far(&self, peer: Rank) -> Result<()> {
+        let place = Location::caller();
+        let purpose = || Purpose::at(ActivityKind::Flush, "flush", place);
+        let scope = FailureScope::Peer(peer);
+        let waiting = Waiting::new(self, &purpose, Event::Words(&[]), &scope);
+        waiting.lasts();
+        self.fabric.flush(peer)
     }
 
     /// Returns whether an atomic on a word of `peer`, done next, makes visible all that this
@@ -388,11 +442,13 @@ impl Context {
     /// Returns when all that this context put to any rank has landed. Fails if a far rank that
     /// something was put to was lost.
     #[inline]
+    #[track_caller]
     pub fn flush_all(&self) -> Result<()> {
         self.fence_near();
         if self.posted.is_empty() { Ok(()) } else { self.flush_posted() }
     }
 
+    #[track_caller]
     fn flush_posted(&self) -> Result<()> {
         let mut first_error = Ok(());
         for rank in self.posted.iter() {
@@ -435,6 +491,12 @@ impl Context {
         self.write_near();
     }
 
+    /// Notes that near memory was changed by what makes visible all that was written before.
+    #[inline]
+    pub(crate) fn changed_visibly(&self) {
+        self.unfenced.set(false);
+    }
+
     /// Notes that near memory was changed by an atomic.
     #[inline]
     pub(crate) fn changed_atomically(&self) {
@@ -453,11 +515,18 @@ impl Context {
     /// [`Error::RankLost`] names the rank whose process was killed while it ran this call, or says
     /// that no rank of the node is left; the call may then have been executed, in part, or not at
     /// all.
+    #[track_caller]
     pub fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Vec<u8>> {
         let leader = self.topology().leader_of(node)?;
         self.tally.call(leader);
-        let started = self.fabric.call(node, handler, bytes);
-        let reply = started.and_then(|started| self.finish_as(started, &FailureScope::Agent(node)));
+        let place = Location::caller();
+        let purpose = || Purpose::at(ActivityKind::Call, "call", place);
+        let reply = self.fabric.call(node, handler, bytes).and_then(|started| match started {
+            Started::Done(reply) => Ok(reply),
+            Started::Pending(ticket) => {
+                self.complete_as(ticket, &FailureScope::Agent(node), &purpose)
+            }
+        });
         match reply.map_err(|error| self.cause_of_failed_call(error, leader))? {
             Reply::Bytes(bytes) => Ok(bytes),
             other => {
@@ -467,28 +536,34 @@ impl Context {
     }
 
     /// Waits for an operation on `peer` that was started.
+    #[track_caller]
     pub(crate) fn finish(&self, started: Started, peer: Rank) -> Result<Reply> {
-        self.finish_as(started, &FailureScope::Peer(peer))
-    }
-
-    fn finish_as(&self, started: Started, scope: &FailureScope<'_>) -> Result<Reply> {
         match started {
             Started::Done(reply) => Ok(reply),
-            Started::Pending(ticket) => self.complete_as(ticket, scope),
+            Started::Pending(ticket) => self.complete(ticket, peer),
         }
     }
 
     /// Waits for an operation on `peer`; whatever happens, its buffer is free afterwards.
+    #[track_caller]
     pub(crate) fn complete(&self, ticket: Ticket, peer: Rank) -> Result<Reply> {
-        self.complete_as(ticket, &FailureScope::Peer(peer))
+        let place = Location::caller();
+        let purpose = || Purpose::at(ActivityKind::Transfer, "transfer", place);
+        self.complete_as(ticket, &FailureScope::Peer(peer), &purpose)
     }
 
-    fn complete_as(&self, ticket: Ticket, scope: &FailureScope<'_>) -> Result<Reply> {
+    fn complete_as(
+        &self,
+        ticket: Ticket,
+        scope: &FailureScope<'_>,
+        purpose: &dyn Fn() -> Purpose,
+    ) -> Result<Reply> {
+        let waiting = Waiting::new(self, purpose, Event::Done(ticket), scope);
         loop {
             if let Some(reply) = self.fabric.poll(ticket)? {
                 return Ok(reply);
             }
-            if let Err(error) = self.wait_event(Event::Done(ticket), scope, None) {
+            if let Err(error) = self.wait_event(&waiting, None) {
                 self.fabric.cancel(ticket);
                 return Err(error);
             }

@@ -1,7 +1,10 @@
 //! Counters of a context's own communication, which a program can read.
 
 use std::cell::{Cell, OnceCell};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use farside_fabric::memory::Held;
+use farside_fabric::record::{ContextRecord, PEERS, PeerCount};
 use farside_fabric::{Effort, Rank};
 
 /// Operations and bytes to one peer.
@@ -72,52 +75,46 @@ impl Counters {
 /// How many peers share a page of counters.
 const PAGE: usize = 16;
 /// How many peers have their counters at hand, and among how many of these a peer's may be.
-const AT_HAND: usize = 32;
+const AT_HAND: usize = PEERS;
 const CHOICES: usize = 4;
 
 /// The counters while they count. A rank of a large job talks to few others: the first that come
-/// have their counters at hand, all others in pages that come about when they are needed. A context
-/// belongs to one thread, so plain cells do.
+/// have their counters at hand, in the context's record, where viewers read them; all others have
+/// theirs in pages that come about when they are needed.
 pub(crate) struct Tally {
     ranks: u32,
     /// Whose counters are at hand: one more than the rank, or zero.
     known: [Cell<u32>; AT_HAND],
-    at_hand: Box<[PeerTally; AT_HAND]>,
+    record: Held<ContextRecord>,
     pages: OnceCell<Box<[Page]>>,
 }
 
-type Page = OnceCell<Box<[PeerTally; PAGE]>>;
+type Page = OnceCell<Box<[PeerCount; PAGE]>>;
 
-#[derive(Default)]
-struct PeerTally {
-    puts: Cell<u64>,
-    put_bytes: Cell<u64>,
-    gets: Cell<u64>,
-    get_bytes: Cell<u64>,
-    accumulates: Cell<u64>,
-    accumulate_bytes: Cell<u64>,
-    atomics: Cell<u64>,
-    calls: Cell<u64>,
-}
-
+/// A context belongs to one thread, so a load and a store do: the instructions are those of a plain
+/// cell.
 #[inline]
-fn add(cell: &Cell<u64>, value: u64) {
-    cell.set(cell.get().wrapping_add(value));
+fn add(counter: &AtomicU64, value: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
 }
 
 impl Tally {
-    pub(crate) fn new(ranks: u32) -> Tally {
-        let at_hand = Box::new(std::array::from_fn(|_| PeerTally::default()));
-        Tally { ranks, known: [const { Cell::new(0) }; AT_HAND], at_hand, pages: OnceCell::new() }
+    pub(crate) fn new(ranks: u32, record: Held<ContextRecord>) -> Tally {
+        // An earlier context that had the record has left its counters.
+        for (known, peer) in record.known.iter().zip(&record.peers) {
+            known.store(0, Ordering::Relaxed);
+            each_counter(peer).into_iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        }
+        Tally { ranks, known: [const { Cell::new(0) }; AT_HAND], record, pages: OnceCell::new() }
     }
 
     /// A rank that does not exist has no counters.
     #[inline]
-    fn peer(&self, peer: Rank) -> Option<&PeerTally> {
+    fn peer(&self, peer: Rank) -> Option<&PeerCount> {
         let (name, first) = (peer.0.wrapping_add(1), choice(peer));
         for place in first..first + CHOICES {
             if self.known[place].get() == name {
-                return Some(&self.at_hand[place]);
+                return Some(&self.record.peers[place]);
             }
             if self.known[place].get() == 0 {
                 return self.begin_counting(place, peer);
@@ -127,16 +124,17 @@ impl Tally {
     }
 
     #[cold]
-    fn begin_counting(&self, place: usize, peer: Rank) -> Option<&PeerTally> {
+    fn begin_counting(&self, place: usize, peer: Rank) -> Option<&PeerCount> {
         if peer.0 >= self.ranks {
             return None;
         }
         self.known[place].set(peer.0 + 1);
-        Some(&self.at_hand[place])
+        self.record.known[place].store(peer.0 + 1, Ordering::Relaxed);
+        Some(&self.record.peers[place])
     }
 
     /// The counters of a peer that came when there was no place at hand for it.
-    fn further(&self, peer: Rank) -> Option<&PeerTally> {
+    fn further(&self, peer: Rank) -> Option<&PeerCount> {
         let pages = || (0..(self.ranks as usize).div_ceil(PAGE)).map(|_| OnceCell::new()).collect();
         let page =
             self.pages.get_or_init(pages).get(peer.index() / PAGE)?.get_or_init(Box::default);
@@ -144,10 +142,10 @@ impl Tally {
     }
 
     /// The counters of a peer, if it has any yet.
-    fn known(&self, peer: Rank) -> Option<&PeerTally> {
+    fn known(&self, peer: Rank) -> Option<&PeerCount> {
         let first = choice(peer);
         match (first..first + CHOICES).find(|&place| self.known[place].get() == peer.0 + 1) {
-            Some(place) => Some(&self.at_hand[place]),
+            Some(place) => Some(&self.record.peers[place]),
             None => Some(&self.pages.get()?.get(peer.index() / PAGE)?.get()?[peer.index() % PAGE]),
         }
     }
@@ -191,21 +189,27 @@ impl Tally {
     }
 
     pub(crate) fn read(&self, effort: Effort) -> Counters {
-        let peer = |tally: &PeerTally| PeerCounters {
-            puts: tally.puts.get(),
-            put_bytes: tally.put_bytes.get(),
-            gets: tally.gets.get(),
-            get_bytes: tally.get_bytes.get(),
-            accumulates: tally.accumulates.get(),
-            accumulate_bytes: tally.accumulate_bytes.get(),
-            atomics: tally.atomics.get(),
-            calls: tally.calls.get(),
+        let peer = |tally: &PeerCount| PeerCounters {
+            puts: tally.puts.load(Ordering::Relaxed),
+            put_bytes: tally.put_bytes.load(Ordering::Relaxed),
+            gets: tally.gets.load(Ordering::Relaxed),
+            get_bytes: tally.get_bytes.load(Ordering::Relaxed),
+            accumulates: tally.accumulates.load(Ordering::Relaxed),
+            accumulate_bytes: tally.accumulate_bytes.load(Ordering::Relaxed),
+            atomics: tally.atomics.load(Ordering::Relaxed),
+            calls: tally.calls.load(Ordering::Relaxed),
         };
         let peers = (0..self.ranks)
             .map(|rank| self.known(Rank(rank)).map(peer).unwrap_or_default())
             .collect();
         Counters { peers, effort }
     }
+}
+
+fn each_counter(peer: &PeerCount) -> [&AtomicU64; 8] {
+    let PeerCount { puts, put_bytes, gets, get_bytes, .. } = peer;
+    let PeerCount { accumulates, accumulate_bytes, atomics, calls, .. } = peer;
+    [puts, put_bytes, gets, get_bytes, accumulates, accumulate_bytes, atomics, calls]
 }
 
 /// The first of the places where the counters of a peer may be.
@@ -221,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_peer_has_counters_of_its_own() {
-        let tally = Tally::new(1000);
+        let tally = Tally::new(1000, std::sync::Arc::new(ContextRecord::default()).into());
         for round in 1..=3 {
             for rank in (0..1000).step_by(3) {
                 tally.put(Rank(rank), u64::from(rank));

@@ -2,11 +2,14 @@
 //! acknowledgement of every single operation ([ARMCI03] section 3.1.2).
 
 use std::cell::{Cell, OnceCell};
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use farside_fabric::record::ActivityKind;
 use farside_fabric::{Atomic, Condition, Error, Event, Mapped, Node, Rank, Result, Width, Word};
 
+use crate::activity::{Purpose, Waiting};
 use crate::context::Context;
 use crate::segment::Segment;
 use crate::waiting::FailureScope;
@@ -85,11 +88,16 @@ impl Context {
     }
 
     /// Waits until so many have landed. Fails if one of `members` was lost.
+    #[track_caller]
     pub fn wait_landed(&self, members: &[Rank], at_least: u64) -> Result<()> {
         let (at, memory) = self.landed_word()?;
         let until = |landed: u64| landed >= at_least;
         let condition = [Condition { at: *at, memory, until: &until }];
-        self.wait_event(Event::Words(&condition), &FailureScope::Among(members), None).map(drop)
+        let place = Location::caller();
+        let purpose = || Purpose::at(ActivityKind::Flush, "landings", place);
+        let scope = FailureScope::Among(members);
+        let waiting = Waiting::new(self, &purpose, Event::Words(&condition), &scope);
+        self.wait_event(&waiting, None).map(drop)
     }
 
     /// Returns whether this is the only context that its rank ever had: then what it counts is all

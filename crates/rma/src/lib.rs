@@ -12,6 +12,7 @@
 //! peer's memory is near; then the processor touches mapped memory, or the fabric is called.
 
 mod accumulates;
+mod activity;
 mod atomics;
 mod collective;
 mod context;
@@ -40,6 +41,7 @@ mod window;
 mod words;
 mod world;
 
+pub use activity::{Doing, Purpose};
 pub use atomics::Fetch;
 pub use collective::nonblocking::{PendingBarrier, PendingReduce};
 pub use context::Context;
@@ -58,5 +60,5 @@ pub use prices::{Prices, Processing};
 pub use team::{Detached, Team};
 pub use waiting::{AwaitedWord, WaitOptions};
 pub use window::{Own, Window};
-pub use words::Words;
+pub use words::{NearWord, Words};
 pub use world::{World, root_bytes};

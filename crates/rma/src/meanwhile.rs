@@ -9,16 +9,20 @@ use crate::context::Context;
 
 /// A waiter calls after so long for the first time; then after twice as long each time, up to the
 /// second.
-const FIRST: Duration = Duration::from_micros(20);
+const FIRST: Duration = Duration::from_micros(100);
 const LAST: Duration = Duration::from_micros(500);
 /// One in so many looks of a loop that polls calls.
 const LOOKS: u32 = 64;
 
-/// What is called, and for how many looks it was not.
+/// One in so many of these is noted in the context's record.
+const NOTED: u32 = 64;
+
+/// What is called, for how many looks it was not, and how often it was.
 #[derive(Default)]
 pub(crate) struct Meanwhile {
     call: RefCell<Option<Arc<dyn Fn() + Send + Sync>>>,
     looks: Cell<u32>,
+    calls: Cell<u32>,
 }
 
 impl Meanwhile {
@@ -28,17 +32,21 @@ impl Meanwhile {
         Some(Slices { call, next: FIRST })
     }
 
-    /// Stands in a loop that polls.
+    /// Stands in a loop that polls. Returns whether the poll is to be noted.
     #[inline]
-    pub(crate) fn look(&self) {
+    pub(crate) fn look(&self) -> bool {
         self.looks.set(self.looks.get() + 1);
-        if self.looks.get() >= LOOKS {
-            self.looks.set(0);
-            self.call_now();
-        }
+        self.looks.get() >= LOOKS && self.look_closely()
     }
 
     #[inline(never)]
+    fn look_closely(&self) -> bool {
+        self.looks.set(0);
+        self.call_now();
+        self.calls.set((self.calls.get() + 1) % NOTED);
+        self.calls.get() == 0
+    }
+
     fn call_now(&self) {
         // It may wait itself, so nothing is borrowed during the call.
         let call = self.call.borrow().clone();

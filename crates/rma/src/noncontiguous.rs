@@ -53,6 +53,7 @@ pub struct Run {
 impl Context {
     /// Writes a block of `data` to a block at a place. If elements of the far block overlap, which
     /// of them wins is unspecified.
+    #[track_caller]
     pub fn put_strided<T: Plain>(
         &self,
         data: &[T],
@@ -63,6 +64,7 @@ impl Context {
     }
 
     /// Reads a block at a place into a block of `into`.
+    #[track_caller]
     pub fn get_strided<T: Plain>(
         &self,
         from: Place<'_, T>,
@@ -73,6 +75,7 @@ impl Context {
     }
 
     /// Adds `scale` times a block of `data` to a block at a place.
+    #[track_caller]
     pub fn accumulate_strided<T: Summand>(
         &self,
         scale: T,
@@ -84,6 +87,7 @@ impl Context {
     }
 
     /// Combines a block of `data` with a block at a place.
+    #[track_caller]
     pub fn accumulate_strided_with<T: Summand>(
         &self,
         op: Op,
@@ -97,6 +101,7 @@ impl Context {
 
     /// Combines a block of `data` with a block at a place, and reads what was there before into the
     /// same block of `old`. For [`Op::NoOp`], `data` may be empty.
+    #[track_caller]
     pub fn get_accumulate_strided<T: Summand>(
         &self,
         op: Op,
@@ -110,11 +115,13 @@ impl Context {
     }
 
     /// Writes pieces of `data` to pieces from a place on.
+    #[track_caller]
     pub fn put_vector<T: Plain>(&self, data: &[T], to: Place<'_, T>, runs: &[Run]) -> Result<()> {
         self.put_runs(data.as_bytes(), to, &Runs::vector::<T>(runs)?)
     }
 
     /// Reads pieces from a place on into pieces of `into`.
+    #[track_caller]
     pub fn get_vector<T: Plain>(
         &self,
         from: Place<'_, T>,
@@ -125,6 +132,7 @@ impl Context {
     }
 
     /// Adds `scale` times pieces of `data` to pieces from a place on.
+    #[track_caller]
     pub fn accumulate_vector<T: Summand>(
         &self,
         scale: T,
@@ -136,6 +144,7 @@ impl Context {
     }
 
     /// Combines pieces of `data` with pieces from a place on.
+    #[track_caller]
     pub fn accumulate_vector_with<T: Summand>(
         &self,
         op: Op,
@@ -149,6 +158,7 @@ impl Context {
 
     /// Combines pieces of `data` with pieces from a place on, and reads what was there before into
     /// the same pieces of `old`. For [`Op::NoOp`], `data` may be empty.
+    #[track_caller]
     pub fn get_accumulate_vector<T: Summand>(
         &self,
         op: Op,
@@ -161,6 +171,7 @@ impl Context {
         self.get_accumulate_runs(&accumulate, data.as_bytes(), to, &runs, old.as_mut_bytes())
     }
 
+    #[track_caller]
     fn put_runs<T>(&self, data: &[u8], to: Place<'_, T>, runs: &Runs<'_>) -> Result<()> {
         let bytes = runs.check(data.len(), to)?;
         let target = self.target(to.segment, to.rank)?;
@@ -172,6 +183,7 @@ impl Context {
             }
             Target::Far(far) => {
                 let packed = runs.pack(data, bytes);
+                self.note_place();
                 runs.with_region(to, |region| {
                     far.post(self, region, |fabric| fabric.put(region, &packed))
                 })?;
@@ -181,6 +193,7 @@ impl Context {
         fits.then_some(()).ok_or_else(|| to.out_of_range(bytes))
     }
 
+    #[track_caller]
     fn get_runs<T>(&self, from: Place<'_, T>, into: &mut [u8], runs: &Runs<'_>) -> Result<()> {
         let bytes = runs.check(into.len(), from)?;
         let target = self.target(from.segment, from.rank)?;
@@ -191,6 +204,7 @@ impl Context {
             }),
             Target::Far(far) => {
                 let mut packed = vec![0; bytes as usize];
+                self.note_place();
                 runs.with_region(from, |region| far.get(self, region, &mut packed))?;
                 runs.unpack(&packed, into);
                 true
@@ -199,6 +213,7 @@ impl Context {
         fits.then_some(()).ok_or_else(|| from.out_of_range(bytes))
     }
 
+    #[track_caller]
     pub(crate) fn accumulate_runs<T>(
         &self,
         accumulate: &Accumulate,
@@ -216,11 +231,13 @@ impl Context {
             Target::Far(far) => {
                 let packed = runs.pack(message.bytes, accumulate.message_bytes(bytes));
                 let message = Message { accumulate, bytes: &packed };
+                self.note_place();
                 runs.with_region(to, |region| far.post_accumulate(self, region, message))
             }
         }
     }
 
+    #[track_caller]
     pub(crate) fn get_accumulate_runs<T>(
         &self,
         accumulate: &Accumulate,
@@ -244,6 +261,7 @@ impl Context {
             Target::Far(far) => {
                 let packed = runs.pack(message.bytes, accumulate.message_bytes(bytes));
                 let message = Message { accumulate, bytes: &packed };
+                self.note_place();
                 let started =
                     runs.with_region(to, |region| far.start_accumulate(self, region, message))?;
                 let mut held = vec![0; bytes as usize];
@@ -255,6 +273,7 @@ impl Context {
     }
 
     /// Combines runs of near memory, which were checked.
+    #[track_caller]
     fn accumulate_runs_near<T>(
         &self,
         mapped: &Mapped,
@@ -303,6 +322,7 @@ struct Extents {
 }
 
 impl fmt::Display for Runs<'_> {
+    #[track_caller]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Runs::Strided { unit, counts, near, far, .. } => {
@@ -318,6 +338,7 @@ impl fmt::Display for Runs<'_> {
 }
 
 impl<'a> Runs<'a> {
+    #[track_caller]
     fn strided<T>(patch: &Patch<'a>) -> Result<Runs<'a>> {
         for (what, strides) in [
             ("dimensions of a patch and of its near strides", patch.near),
@@ -345,11 +366,13 @@ impl<'a> Runs<'a> {
         Ok(Runs::Strided { size: size_of::<T>() as u64, unit, counts, near, far })
     }
 
+    #[track_caller]
     pub(crate) fn vector<T>(runs: &'a [Run]) -> Result<Runs<'a>> {
         Ok(Runs::Vector { size: size_of::<T>() as u64, runs })
     }
 
     /// Whether both sides stay inside; returns the bytes of the message.
+    #[track_caller]
     fn check<T>(&self, near_bytes: usize, place: Place<'_, T>) -> Result<u64> {
         let far_bytes = place.segment.part(place.rank)?.bytes.min(place.end);
         let size = size_of::<T>().max(1) as u64;
@@ -377,6 +400,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Checks that every run is made of whole, aligned elements.
+    #[track_caller]
     fn check_elements<T>(&self, accumulate: &Accumulate, to: Place<'_, T>) -> Result<()> {
         let number = accumulate.number();
         let (size, align) = (number.bytes(), number.align());
@@ -401,6 +425,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the extents of the transfer; `None` if they do not fit into 64 bits.
+    #[track_caller]
     fn extents(&self) -> Option<Extents> {
         match self {
             Runs::Strided { counts, .. } if counts.contains(&0) => Some(Extents::default()),
@@ -432,6 +457,7 @@ impl<'a> Runs<'a> {
 
     /// Calls `each` with near offset, far offset and length, in bytes, of every run until it says
     /// no. Only after [`Runs::check`].
+    #[track_caller]
     fn all(&self, mut each: impl FnMut(usize, u64, usize) -> bool) -> bool {
         match *self {
             Runs::Strided { size, unit, counts, near, far } => {
@@ -449,6 +475,7 @@ impl<'a> Runs<'a> {
     }
 
     /// The far side, as a fabric wants it. Only after [`Runs::check`].
+    #[track_caller]
     fn with_region<T, R>(&self, place: Place<'_, T>, run: impl FnOnce(&Region<'_>) -> R) -> R {
         let (rank, segment, offset) = (place.rank, place.segment.id, place.offset);
         match *self {
@@ -476,6 +503,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the near side of a message; nothing, if that is how long it is.
+    #[track_caller]
     fn pack(&self, data: &[u8], bytes: u64) -> Vec<u8> {
         if bytes == 0 {
             return Vec::new();
@@ -489,6 +517,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Writes a message to the near side.
+    #[track_caller]
     fn unpack(&self, packed: &[u8], into: &mut [u8]) {
         let mut rest = packed;
         self.all(|near, _, bytes| {

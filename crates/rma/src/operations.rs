@@ -29,6 +29,7 @@ impl<'s> SignalAt<'s> {
 
 impl Context {
     #[inline]
+    #[track_caller]
     pub(crate) fn put_at(
         &self,
         segment: &Segment,
@@ -40,6 +41,7 @@ impl Context {
     }
 
     #[inline]
+    #[track_caller]
     pub(crate) fn get_at(
         &self,
         segment: &Segment,
@@ -51,6 +53,7 @@ impl Context {
     }
 
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn atomic_at(
         &self,
         segment: &Segment,
@@ -67,6 +70,7 @@ impl Context {
 
     /// An atomic whose old value is not wanted: it need not be waited for.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn post_at(
         &self,
         segment: &Segment,
@@ -82,6 +86,7 @@ impl Context {
     }
 
     #[inline]
+    #[track_caller]
     pub(crate) fn put_said(
         &self,
         segment: &Segment,
@@ -109,6 +114,7 @@ impl Context {
     }
 
     /// Writes to this rank's own part, where others will read it after the next signal.
+    #[track_caller]
     pub(crate) fn put_own(&self, segment: &Segment, offset: u64, bytes: &[u8]) -> Result<()> {
         let me = self.rank();
         self.put_at(segment, me, offset, bytes)?;
@@ -118,6 +124,7 @@ impl Context {
     }
 
     #[inline]
+    #[track_caller]
     pub(crate) fn get_said(
         &self,
         segment: &Segment,
@@ -165,6 +172,7 @@ impl Context {
 
     /// Executes an atomic on memory wherever it is.
     #[inline(never)]
+    #[track_caller]
     pub(crate) fn atomic_anywhere(
         &self,
         segment: &Segment,
@@ -186,6 +194,7 @@ impl Context {
 
     /// Executes or posts an atomic whose old value is not wanted, wherever its word is.
     #[inline(never)]
+    #[track_caller]
     pub(crate) fn post_anywhere(
         &self,
         segment: &Segment,
@@ -223,6 +232,7 @@ impl Context {
         held
     }
 
+    #[track_caller]
     pub(crate) fn put_signal_at(
         &self,
         segment: &Segment,

@@ -46,6 +46,7 @@ impl Context {
     /// })?;
     /// # window.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
@@ -72,6 +73,7 @@ impl Context {
     /// assert_eq!(computed + pending.wait()?.iter().sum::<u32>(), 42);
     /// # window.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn get_nb<T: Plain>(&self, from: Place<'_, T>, len: usize) -> Result<Transfer<'_, T>> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         from.check(bytes)?;
@@ -84,6 +86,7 @@ impl Context {
 
     /// Starts a [`Context::get`] into all of `buffer`, which belongs to the transfer until it is
     /// complete.
+    #[track_caller]
     pub fn get_nb_into<T: Plain>(
         &self,
         from: Place<'_, T>,
@@ -109,6 +112,7 @@ impl Context {
     /// data[0] = computed;
     /// # window.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn put_nb<T: Plain>(&self, data: Vec<T>, to: Place<'_, T>) -> Result<Transfer<'_, T>> {
         // SAFETY: the data is on the heap, and belongs to the `Transfer`, which neither touches it
         // nor gives it back before the operation is over; if the `Transfer` is dropped, the
@@ -122,6 +126,7 @@ impl Context {
     /// # Safety
     ///
     /// `data` must stay where and as it is until the ticket's operation is over.
+    #[track_caller]
     pub(crate) unsafe fn put_lent<T: Plain>(
         &self,
         data: &[T],
@@ -148,6 +153,7 @@ impl Context {
     ///
     /// `into` must stay where it is, and nothing may touch it, until the ticket's operation is
     /// over.
+    #[track_caller]
     pub(crate) unsafe fn get_lent<T: Plain>(
         &self,
         from: Place<'_, T>,
@@ -187,6 +193,7 @@ pub struct Transfer<'c, T> {
 
 impl<'c, T: Plain> Transfer<'c, T> {
     /// The transfer that was started, with its buffer.
+    #[track_caller]
     pub(crate) fn of(
         context: &'c Context,
         peer: Rank,
@@ -209,6 +216,7 @@ impl<'c, T: Plain> Transfer<'c, T> {
     }
 
     /// Waits until it is complete, and gives the data.
+    #[track_caller]
     pub fn wait(mut self) -> Result<Vec<T>> {
         if let Some(ticket) = self.ticket.take() {
             let reply = self.context.complete(ticket, self.peer)?;
@@ -218,6 +226,7 @@ impl<'c, T: Plain> Transfer<'c, T> {
     }
 
     /// Takes in what came with the reply: the fabric has filled the buffer of a get itself.
+    #[track_caller]
     fn take_in(&mut self, reply: Reply) -> Result<()> {
         match reply {
             Reply::Bytes(_) => old_elements(reply, self.buffer.as_mut_bytes()),
@@ -249,6 +258,7 @@ struct Outstanding<'env> {
 
 impl<'scope, 'env> Scope<'scope, 'env> {
     /// Starts a [`Context::get`] into `into`.
+    #[track_caller]
     pub fn get_nb<'a, T: Plain>(
         &'scope self,
         from: Place<'_, T>,
@@ -266,6 +276,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Starts a [`Context::put`] of `data`, which may be reused when it was waited for. It has
     /// landed after a flush.
+    #[track_caller]
     pub fn put_nb<'a, T: Plain>(
         &'scope self,
         data: &'a [T],
@@ -279,6 +290,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(Pending { scope: self, ticket: self.enter(ticket, to.rank), buffer: data })
     }
 
+    #[track_caller]
     fn enter(&self, ticket: Option<Ticket>, peer: Rank) -> Option<(Ticket, Rank)> {
         let entry = (ticket?, peer);
         self.outstanding.tickets.borrow_mut().push(entry);
@@ -287,6 +299,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 }
 
 impl Outstanding<'_> {
+    #[track_caller]
     fn complete_all(&self) -> Result<()> {
         let pending = std::mem::take(&mut *self.tickets.borrow_mut());
         // Every one is waited for, also after one has failed: their buffers are about to be given
@@ -317,6 +330,7 @@ pub struct Pending<'scope, 'env, B> {
 
 impl<B> Pending<'_, '_, B> {
     /// Waits until it is complete, and gives the buffer back.
+    #[track_caller]
     pub fn wait(self) -> Result<B> {
         if let Some((ticket, peer)) = self.ticket {
             let outstanding = self.scope.outstanding;

@@ -13,6 +13,8 @@ pub struct Prices {
     pub byte_ps: u64,
     /// Handling a message of a two-sided library.
     pub message_ns: u64,
+    /// Making, comparing or merging a write notice.
+    pub notice_ns: u64,
 }
 
 /// What a protocol has processed.
@@ -25,6 +27,8 @@ pub enum Processing {
     Bytes(usize),
     /// A message of a two-sided library was handled.
     Message,
+    /// So many write notices were made, compared or merged.
+    Notices(usize),
 }
 
 impl Context {
@@ -44,6 +48,7 @@ impl Context {
             Processing::Fault => prices.fault_ns,
             Processing::Bytes(bytes) => bytes as u64 * prices.byte_ps / 1000,
             Processing::Message => prices.message_ns,
+            Processing::Notices(count) => count as u64 * prices.notice_ns,
         };
         if ns > 0 {
             self.work(ns);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use farside_fabric::{Connection, Error, Mapped, Rank, Result, SegmentId};
+use farside_fabric::{Connection, Error, Mapped, Rank, Result, SegmentId, Watch};
 
 /// A segment as this rank sees it. What it takes to know it grows with the ranks of the node, not
 /// of the job, where all parts are of one length.
@@ -20,6 +20,8 @@ pub(crate) struct Segment {
     /// This rank, and its part.
     pub(crate) me: Rank,
     pub(crate) own: Mapped,
+    /// What is told of accesses to the own part, if this job is checked for races.
+    pub(crate) watch: Option<Arc<dyn Watch>>,
 }
 
 /// Whether what is posted to a segment counts as landings ([`Context::count_landings`]).
@@ -106,7 +108,8 @@ impl Segment {
             near[rank.index() - first_near.index()] = Some(part);
         }
         let own = fabric.map(me, id)?.ok_or(Error::NoSegment { rank: me, segment: id })?;
-        Ok(Segment { id, ranks, first_near, near, lengths, members, traffic, me, own })
+        let watch = fabric.watch();
+        Ok(Segment { id, ranks, first_near, near, lengths, members, traffic, me, own, watch })
     }
 
     /// Whether what is posted to it counts as landings.

@@ -84,6 +84,7 @@ impl<'s> Far<'s> {
     }
 
     /// Posts a transfer to a region of the part.
+    #[track_caller]
     pub(crate) fn post<R>(
         &self,
         context: &Context,
@@ -96,12 +97,14 @@ impl<'s> Far<'s> {
     }
 
     /// Posts an atomic on a word of the part.
+    #[track_caller]
     pub(crate) fn post_word(&self, context: &Context, at: Word, op: Atomic) -> Result<()> {
         at.check(self.bytes)?;
         self.issue(context, |fabric| fabric.atomic(at, op, OldValue::Ignored)).map(drop)
     }
 
     /// Posts a transfer to a region of the part, and behind it a signal to the same rank.
+    #[track_caller]
     pub(crate) fn post_signalled(
         &self,
         context: &Context,
@@ -118,13 +121,16 @@ impl<'s> Far<'s> {
     }
 
     /// Starts an atomic whose old value is wanted, so that a flush waits for it.
+    #[track_caller]
     pub(crate) fn start_word(&self, context: &Context, at: Word, op: Atomic) -> Result<Started> {
         at.check(self.bytes)?;
         context.post_to(self.rank);
+        context.note_place();
         context.fabric().atomic(at, op, OldValue::Wanted)
     }
 
     /// Posts an accumulate to a region of the part.
+    #[track_caller]
     pub(crate) fn post_accumulate(
         &self,
         context: &Context,
@@ -139,6 +145,7 @@ impl<'s> Far<'s> {
 
     /// Starts an accumulate to a region of the part whose old elements are wanted, so that a flush
     /// waits for it.
+    #[track_caller]
     pub(crate) fn start_accumulate(
         &self,
         context: &Context,
@@ -147,6 +154,7 @@ impl<'s> Far<'s> {
     ) -> Result<Started> {
         to.check(self.bytes)?;
         context.post_to(self.rank);
+        context.note_place();
         context.fabric().accumulate(to, message.accumulate, message.bytes, OldValue::Wanted)
     }
 
@@ -156,6 +164,7 @@ impl<'s> Far<'s> {
     ///
     /// `into` must be valid for writes of the region's bytes, and nothing else may touch it, until
     /// the operation has completed.
+    #[track_caller]
     pub(crate) unsafe fn start_get(
         &self,
         context: &Context,
@@ -164,11 +173,13 @@ impl<'s> Far<'s> {
         hint: Hint,
     ) -> Result<Started> {
         from.check(self.bytes)?;
+        context.note_place();
         // SAFETY: by the caller's promise.
         unsafe { context.fabric().get(from, into, hint) }
     }
 
     /// Reads a region of the part, packed.
+    #[track_caller]
     pub(crate) fn get(&self, context: &Context, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
         from.check_length(into.len())?;
         // SAFETY: `into` is exclusively borrowed and as long as the region, and `finish` returns
@@ -179,12 +190,14 @@ impl<'s> Far<'s> {
 
     /// Runs a posted operation of the fabric, so that a flush waits for it and its landing is
     /// expected.
+    #[track_caller]
     fn issue<R>(
         &self,
         context: &Context,
         start: impl FnOnce(&dyn Connection) -> Result<R>,
     ) -> Result<R> {
         context.post_to(self.rank);
+        context.note_place();
         let started = start(context.fabric())?;
         context.landings().issue(context, self.rank, self.segment, 1);
         Ok(started)
@@ -194,7 +207,9 @@ impl<'s> Far<'s> {
 impl Context {
     /// Executes an atomic through the fabric.
     #[inline(never)]
+    #[track_caller]
     pub(crate) fn atomic_far(&self, at: Word, op: Atomic) -> Result<u128> {
+        self.note_place();
         let started = self.fabric().atomic(at, op, OldValue::Wanted)?;
         old_value(self.finish(started, at.rank)?)
     }

@@ -1,13 +1,16 @@
 //! How a context waits, and whose end makes waiting vain.
 
+use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use farside_fabric::record::{ActivityKind, Lasting};
 use farside_fabric::{
     Atomic, Condition, Error, Event, ExitCause, Loss, Node, PeerState, Rank, Result, SegmentId,
     Wait, Wake, Width, Word, first_cause,
 };
 
+use crate::activity::{Purpose, Waiting};
 use crate::context::Context;
 use crate::group::area as at;
 use crate::place::Place;
@@ -61,11 +64,13 @@ impl Context {
     ///
     /// Only atomics and signals wake the waiter; a plain put to the word need not be noticed. Fails
     /// if a rank was lost, since it might have been the one to signal.
+    #[track_caller]
     pub fn wait<I: Integer>(&self, at: Place<'_, I>, until: impl Fn(I) -> bool) -> Result<I> {
         self.wait_for(at, until, &FailureScope::Everyone, WaitOptions::default())
     }
 
     /// Like [`Context::wait`], for at most `timeout`; then [`Error::TimedOut`].
+    #[track_caller]
     pub fn wait_timeout<I: Integer>(
         &self,
         at: Place<'_, I>,
@@ -98,6 +103,7 @@ impl Context {
     /// }
     /// # flag.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn wait_among<I: Integer>(
         &self,
         members: &[Rank],
@@ -123,6 +129,7 @@ impl Context {
     /// assert_eq!(world.wait_any_among(&[me, other], &mine)?, (1, 7));
     /// # flags.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn wait_any_among(
         &self,
         members: &[Rank],
@@ -133,6 +140,7 @@ impl Context {
 
     /// Like [`Context::wait_any_among`] among all ranks, with options: fails if a rank was lost,
     /// or all others have left.
+    #[track_caller]
     pub fn wait_any(
         &self,
         words: &[AwaitedWord<'_>],
@@ -141,6 +149,7 @@ impl Context {
         self.wait_for_any(words, &FailureScope::Everyone, options)
     }
 
+    #[track_caller]
     fn wait_for_any(
         &self,
         words: &[AwaitedWord<'_>],
@@ -152,11 +161,15 @@ impl Context {
             at.check(8)?;
             conditions.push(Condition { at: at.word(), memory: &at.segment.own, until });
         }
-        self.wait_as(Event::Words(&conditions), scope, options)
+        let place = Location::caller();
+        self.note_place();
+        let purpose = || word_purpose(options, place);
+        self.wait_as(&Waiting::new(self, &purpose, Event::Words(&conditions), scope), options)
     }
 
     /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if
     /// one of them has left and, as `has_done` says, not done its part before.
+    #[track_caller]
     pub fn wait_for_all<I: Integer>(
         &self,
         members: &[Rank],
@@ -172,6 +185,7 @@ impl Context {
         )
     }
 
+    #[track_caller]
     fn wait_for<I: Integer>(
         &self,
         at: Place<'_, I>,
@@ -182,7 +196,12 @@ impl Context {
         at.check(size_of::<I>() as u64)?;
         let until = |bits: u64| until(I::from_bits(bits.into()));
         let condition = [Condition { at: at.word(), memory: &at.segment.own, until: &until }];
-        let (_, value) = self.wait_as(Event::Words(&condition), scope, options)?;
+        let event = Event::Words(&condition);
+        let place = Location::caller();
+        self.note_place();
+        let purpose = || word_purpose(options, place);
+        let waiting = Waiting::new(self, &purpose, event, scope);
+        let (_, value) = self.wait_as(&waiting, options)?;
         Ok(I::from_bits(value.into()))
     }
 
@@ -191,18 +210,24 @@ impl Context {
     /// ```
     /// # farside::local(1, |world| world.pause(std::time::Duration::from_micros(50))).unwrap();
     /// ```
+    #[track_caller]
     pub fn pause(&self, time: Duration) -> Result<()> {
         self.pause_unless(&FailureScope::Everyone, time)
     }
 
     /// Like [`Context::pause`], for a protocol among `members`: no other rank's end is an error.
+    #[track_caller]
     pub fn pause_among(&self, members: &[Rank], time: Duration) -> Result<()> {
         self.pause_unless(&FailureScope::Among(members), time)
     }
 
+    #[track_caller]
     fn pause_unless(&self, scope: &FailureScope<'_>, time: Duration) -> Result<()> {
         let options = WaitOptions { timeout: Some(time), soon: false };
-        match self.wait_as(Event::Words(&[]), scope, options) {
+        let place = Location::caller();
+        let purpose = || Purpose::at(ActivityKind::Pause, "pause", place).limited(true);
+        let waiting = Waiting::new(self, &purpose, Event::Words(&[]), scope);
+        match self.wait_as(&waiting, options) {
             Err(Error::TimedOut { .. }) => Ok(()),
             paused => paused.map(drop),
         }
@@ -210,6 +235,7 @@ impl Context {
 
     /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank
     /// was lost, or all others have left.
+    #[track_caller]
     pub fn relax(&self) -> Result<()> {
         self.relax_unless(&FailureScope::Everyone)
     }
@@ -217,14 +243,18 @@ impl Context {
     /// Like [`Context::relax`], for a protocol among `members`: only the end of a member is an
     /// error.
     #[inline]
+    #[track_caller]
     pub fn relax_among(&self, members: &[Rank]) -> Result<()> {
         self.relax_unless(&FailureScope::Among(members))
     }
 
     #[inline]
+    #[track_caller]
     pub(crate) fn relax_unless(&self, scope: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
-        self.meanwhile.look();
+        if self.meanwhile.look() {
+            self.note_poll(scope);
+        }
         let departures = self.failures().departures();
         // A departing rank may have written what is polled for after the last look: the caller
         // looks once more before that is an error.
@@ -238,29 +268,23 @@ impl Context {
     /// was satisfied, and by which value.
     pub(crate) fn wait_event(
         &self,
-        event: Event<'_>,
-        scope: &FailureScope<'_>,
+        waiting: &Waiting<'_>,
         timeout: Option<Duration>,
     ) -> Result<(usize, u64)> {
-        self.wait_until(event, scope, true, || timeout)
+        self.wait_until(waiting, true, || timeout)
     }
 
     /// Likewise, with a timeout that departures do not prolong.
-    fn wait_as(
-        &self,
-        event: Event<'_>,
-        scope: &FailureScope<'_>,
-        options: WaitOptions,
-    ) -> Result<(usize, u64)> {
+    fn wait_as(&self, waiting: &Waiting<'_>, options: WaitOptions) -> Result<(usize, u64)> {
         let Some(timeout) = options.timeout else {
-            return self.wait_until(event, scope, options.soon, || None);
+            return self.wait_until(waiting, options.soon, || None);
         };
         let begin_ns = self.now_ns();
         let left = || {
             let waited = Duration::from_nanos(self.now_ns().saturating_sub(begin_ns));
             Some(timeout.saturating_sub(waited))
         };
-        let done = self.wait_until(event, scope, options.soon, left);
+        let done = self.wait_until(waiting, options.soon, left);
         done.map_err(|error| match error {
             Error::TimedOut { .. } => Error::TimedOut { after_ms: whole_ms(timeout) },
             other => other,
@@ -271,8 +295,7 @@ impl Context {
     /// each departure.
     fn wait_until(
         &self,
-        event: Event<'_>,
-        scope: &FailureScope<'_>,
+        waiting: &Waiting<'_>,
         soon: bool,
         left: impl Fn() -> Option<Duration>,
     ) -> Result<(usize, u64)> {
@@ -281,7 +304,9 @@ impl Context {
         loop {
             let left = left();
             let timeout = slices.as_ref().map_or(left, |slices| slices.timeout(left));
-            match self.fabric().block(&Wait { event, known_departures, timeout, soon })? {
+            let (event, lasting) = (waiting.event, Some(waiting as &dyn Lasting));
+            let wait = Wait { event, known_departures, timeout, soon, lasting };
+            match self.fabric().block(&wait)? {
                 Wake::Ready { which, value } => return Ok((which, value)),
                 Wake::TimedOut if slices.as_mut().is_some_and(|slices| slices.go_on(left)) => {}
                 Wake::TimedOut => {
@@ -290,7 +315,7 @@ impl Context {
                 Wake::Departure => {
                     // Read first, judged second: a departure in between changes the counters again.
                     known_departures = self.failures().departures();
-                    self.judge(scope)?;
+                    self.judge(waiting.scope)?;
                 }
             }
         }
@@ -429,6 +454,10 @@ impl Context {
         let word = self.atomic_far(at, Atomic::Load).ok()? as u64;
         Loss::from_bits(word).filter(|loss| loss.rank != self.rank())
     }
+}
+
+fn word_purpose(options: WaitOptions, place: &'static Location<'static>) -> Purpose {
+    Purpose::at(ActivityKind::Word, "wait", place).limited(options.timeout.is_some())
 }
 
 fn whole_ms(time: Duration) -> u64 {

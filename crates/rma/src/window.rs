@@ -1,11 +1,13 @@
 //! Windows: memory with a part on every member, allocated and freed by all of them together.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
-use farside_fabric::{Error, Rank, Result, SegmentId};
+use farside_fabric::{Error, OwnAccess, OwnPlace, Rank, Result, SegmentId};
 use zerocopy::IntoBytes;
 
+use crate::context::Context;
 use crate::place::{Place, short_name};
 use crate::plain::Plain;
 use crate::segment::Segment;
@@ -43,6 +45,22 @@ impl<T: Plain> Window<T> {
     /// How many elements `rank`'s part has.
     pub fn len(&self, rank: Rank) -> Result<usize> {
         Ok(self.memory.segment.part(rank)?.bytes as usize / size_of::<T>())
+    }
+
+    /// Gives the window a name, which viewers show instead of a number. One member that does is
+    /// enough.
+    ///
+    /// ```
+    /// # farside::local(2, |world| {
+    /// let window = world.window::<f64>(100)?.named(&world, "halo");
+    /// # window.free(&world) }).unwrap();
+    /// ```
+    pub fn named(self, context: &Context, name: &str) -> Window<T> {
+        context.note_name(self.segment(), 0, name);
+        if let Some(watch) = context.watch() {
+            watch.name(self.segment(), name);
+        }
+        self
     }
 
     /// Returns the ranks that have a part.
@@ -88,6 +106,7 @@ impl<T: Plain> Window<T> {
     }
 
     /// Gives the memory back. Every member must do so; no memory goes before all have come.
+    #[track_caller]
     pub fn free<'t>(mut self, team: impl Into<Team<'t>>) -> Result<()> {
         self.memory.forget();
         team.into().free_segment(&self.memory.segment)
@@ -118,22 +137,29 @@ impl<'w, T: Plain> Own<'w, T> {
 
     /// Returns a pointer to the elements. What is read or written there obeys the rules of
     /// [`Own::as_slice`] and [`Own::as_mut_slice`].
+    #[track_caller]
     pub fn as_ptr(&self) -> *mut T {
+        self.tell_lent("as_ptr");
         self.segment.own.base().as_ptr().cast()
     }
 
     /// Copies elements out, from `index` on.
+    #[track_caller]
     pub fn read(&self, index: usize, into: &mut [T]) -> Result<()> {
         let count = into.len();
+        self.tell(index, count, false);
         self.check(index, count, |offset| self.segment.own.get(offset, into.as_mut_bytes()))
     }
 
     /// Copies elements in, from `index` on.
+    #[track_caller]
     pub fn write(&self, index: usize, data: &[T]) -> Result<()> {
+        self.tell(index, data.len(), true);
         self.check(index, data.len(), |offset| self.segment.own.put(offset, data.as_bytes()))
     }
 
     /// One element.
+    #[track_caller]
     pub fn get(&self, index: usize) -> Result<T> {
         let mut value = T::new_zeroed();
         self.read(index, std::slice::from_mut(&mut value))?;
@@ -141,11 +167,13 @@ impl<'w, T: Plain> Own<'w, T> {
     }
 
     /// Sets one element.
+    #[track_caller]
     pub fn set(&self, index: usize, value: T) -> Result<()> {
         self.write(index, std::slice::from_ref(&value))
     }
 
     /// A copy of all elements.
+    #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let mut all = vec![T::new_zeroed(); self.len()];
         self.read(0, &mut all)?;
@@ -159,7 +187,9 @@ impl<'w, T: Plain> Own<'w, T> {
     /// For as long as the slice lives, no other rank, no other thread, and not this one through the
     /// window may write these elements. Barriers and locks are the usual way to make
     /// sure.
+    #[track_caller]
     pub unsafe fn as_slice(&self) -> &'w [T] {
+        self.tell_lent("as_slice");
         // SAFETY: the mapping is valid while the window is borrowed, page-aligned, and any bytes
         // are a `T`; the absence of writers is the caller's promise.
         unsafe { std::slice::from_raw_parts(self.segment.own.base().as_ptr().cast(), self.len()) }
@@ -171,10 +201,41 @@ impl<'w, T: Plain> Own<'w, T> {
     ///
     /// For as long as the slice lives, no other rank, no other thread, and not this one through the
     /// window or through another such slice may read or write these elements.
+    #[track_caller]
     pub unsafe fn as_mut_slice(&self) -> &'w mut [T] {
+        self.tell_lent("as_mut_slice");
         // SAFETY: as in `as_slice`; exclusive access is the caller's promise.
         unsafe {
             std::slice::from_raw_parts_mut(self.segment.own.base().as_ptr().cast(), self.len())
+        }
+    }
+
+    /// Tells the checker of races, if there is one, of an access to these elements.
+    #[inline]
+    #[track_caller]
+    fn tell(&self, index: usize, count: usize, writes: bool) {
+        if let Some(watch) = &self.segment.watch
+            && index.checked_add(count).is_some_and(|end| end <= self.len())
+        {
+            let size = size_of::<T>() as u64;
+            watch.own(&OwnAccess {
+                owner: None,
+                segment: self.segment.id,
+                offset: index as u64 * size,
+                bytes: count as u64 * size,
+                writes,
+                place: OwnPlace::Rust(Location::caller()),
+                until: None,
+            });
+        }
+    }
+
+    /// Tells the checker of races, if there is one, that it cannot follow what is lent.
+    #[inline]
+    #[track_caller]
+    fn tell_lent(&self, what: &'static str) {
+        if let Some(watch) = &self.segment.watch {
+            watch.blind(what, Location::caller());
         }
     }
 

@@ -1,9 +1,13 @@
 //! Symmetric small words: the raw material of protocols.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::memory::Look;
+use farside_fabric::{Error, Rank, Result, Width};
 
+use crate::context::Context;
 use crate::group::call::{Call, Kind};
 use crate::place::Place;
 use crate::segment::{Segment, Traffic};
@@ -31,6 +35,42 @@ pub struct Words {
     count: usize,
 }
 
+/// A word that the processor reaches by itself: for the shortest way of a protocol, on a word that
+/// no rank waits for. Its operations are those of [`Context`] on the same word, and are not
+/// counted.
+pub struct NearWord {
+    word: NonNull<AtomicU64>,
+    /// The memory that it is in.
+    _block: Arc<Segment>,
+}
+
+impl NearWord {
+    #[inline(always)]
+    fn get(&self, context: &Context) -> Option<&AtomicU64> {
+        // Of a loss the long way tells.
+        if context.failures().any_lost() {
+            return None;
+        }
+        context.changed_atomically();
+        // SAFETY: it is in memory that is mapped for as long as the block lives.
+        Some(unsafe { self.word.as_ref() })
+    }
+
+    /// As [`Context::compare_swap`]; `None`, and nothing done, if a rank was lost.
+    #[inline(always)]
+    pub fn compare_swap(&self, context: &Context, expected: u64, desired: u64) -> Option<u64> {
+        let word = self.get(context)?;
+        let swapped = word.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst);
+        Some(swapped.unwrap_or_else(|held| held))
+    }
+
+    /// As [`Context::fetch_add`], likewise.
+    #[inline(always)]
+    pub fn fetch_add(&self, context: &Context, value: u64) -> Option<u64> {
+        Some(self.get(context)?.fetch_add(value, Ordering::SeqCst))
+    }
+}
+
 /// The blocks that a team's words are cut from. Members allocate in the same order, so the same
 /// words are free everywhere.
 #[derive(Default)]
@@ -44,6 +84,7 @@ struct Block {
 }
 
 impl Words {
+    #[track_caller]
     pub(crate) fn allocate(team: &Team<'_>, count: usize) -> Result<Words> {
         if count > BLOCK_WORDS {
             return Err(Error::TooMuch {
@@ -70,6 +111,18 @@ impl Words {
         Place::within(&self.block, rank, self.start as u32 * 8, self.count as u64 * 8).skip(index)
     }
 
+    /// Returns word `index` of `rank`, if this rank's processor reaches it by itself.
+    pub fn near(&self, context: &Context, rank: Rank, index: usize) -> Option<NearWord> {
+        if !context.has_direct_atomics() || index >= self.count {
+            return None;
+        }
+        let offset = (self.start + index) as u64 * 8;
+        let Look::Wide(word) = self.block.near(rank)?.look(offset, Width::W64)? else {
+            return None;
+        };
+        Some(NearWord { word: NonNull::from(word), _block: Arc::clone(&self.block) })
+    }
+
     /// How many words each member has.
     pub fn len(&self) -> usize {
         self.count
@@ -81,6 +134,7 @@ impl Words {
     }
 
     /// Gives the words back. Every member must do so.
+    #[track_caller]
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
         let mut pool = team.group().pool.borrow_mut();

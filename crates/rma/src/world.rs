@@ -83,6 +83,7 @@ impl World {
     /// words.free(&world)
     /// # }).unwrap();
     /// ```
+    #[track_caller]
     pub fn serve(
         &self,
         handler: impl Fn(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send + 'static,
@@ -96,31 +97,37 @@ impl World {
     }
 
     /// See [`Team::barrier`].
+    #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         self.team().barrier()
     }
 
     /// See [`Team::barrier_by`].
+    #[track_caller]
     pub fn barrier_by(&self, kind: BarrierKind) -> Result<()> {
         self.team().barrier_by(kind)
     }
 
     /// See [`Team::sync_by`].
+    #[track_caller]
     pub fn sync_by(&self, kind: SyncKind) -> Result<()> {
         self.team().sync_by(kind)
     }
 
     /// See [`Team::sync`].
+    #[track_caller]
     pub fn sync(&self) -> Result<()> {
         self.team().sync()
     }
 
     /// See [`Team::broadcast`].
+    #[track_caller]
     pub fn broadcast<T: Plain>(&self, root: Rank, data: &mut [T]) -> Result<()> {
         self.team().broadcast(root, data)
     }
 
     /// See [`Team::reduce`].
+    #[track_caller]
     pub fn reduce<T: Plain>(
         &self,
         root: Rank,
@@ -131,16 +138,19 @@ impl World {
     }
 
     /// See [`Team::all_reduce`].
+    #[track_caller]
     pub fn all_reduce<T: Plain>(&self, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
         self.team().all_reduce(data, fold)
     }
 
     /// See [`Team::all_gather`].
+    #[track_caller]
     pub fn all_gather<T: Plain>(&self, mine: &[T]) -> Result<Vec<T>> {
         self.team().all_gather(mine)
     }
 
     /// See [`Team::all_to_all`].
+    #[track_caller]
     pub fn all_to_all<T: Plain>(&self, send: &[T]) -> Result<Vec<T>> {
         self.team().all_to_all(send)
     }
@@ -152,16 +162,19 @@ impl World {
     }
 
     /// See [`Team::words`].
+    #[track_caller]
     pub fn words(&self, count: usize) -> Result<Words> {
         self.team().words(count)
     }
 
     /// See [`Team::split`].
+    #[track_caller]
     pub fn split(&self, colour: Option<u64>, key: u64) -> Result<Option<Team<'_>>> {
         self.team().split(colour, key)
     }
 
     /// See [`Team::split_by_node`].
+    #[track_caller]
     pub fn split_by_node(&self) -> Result<Team<'_>> {
         self.team().split_by_node()
     }

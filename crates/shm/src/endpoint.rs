@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::memory::{Contender, Look, full_fence};
+use farside_fabric::record::{CONTEXTS, Records};
 use farside_fabric::{
     Accumulate, Atomic, Caps, Clock, Condition, Departure, Effort, Error, Event, ExitCause, Fabric,
     Failures, Handler, HandlerId, Hint, JobState, JobView, Loss, Mapped, Node, OldValue, PeerState,
@@ -23,6 +24,8 @@ use crate::waiting::{self, Site, Waited};
 pub struct Endpoint {
     seat: Arc<RankState>,
     effort: Cell<Effort>,
+    /// Which of its rank's records is this connection's, unless there was none left.
+    record: Option<usize>,
 }
 
 /// What a fabric that reaches further adds to the agent that lives with a rank.
@@ -105,6 +108,9 @@ impl Endpoint {
                 job.peer_state(rank)
             )));
         }
+        let record = job.rank_record(rank);
+        record.process.store(std::process::id(), Ordering::Relaxed);
+        record.joined_ns.store(now_ns(), Ordering::Relaxed);
         let caps = Caps {
             name: "shm",
             ordering: if cfg!(target_arch = "x86_64") {
@@ -153,7 +159,13 @@ impl Endpoint {
 
     fn of(seat: Arc<RankState>) -> Endpoint {
         seat.job.endpoints().fetch_add(1, Ordering::SeqCst);
-        Endpoint { seat, effort: Cell::default() }
+        let (job, rank) = (&seat.job, seat.rank);
+        let process = std::process::id();
+        let record = (0..CONTEXTS).find(|&each| job.context_record(rank, each).take(process));
+        if record.is_none() {
+            job.rank_record(rank).unrecorded.fetch_add(1, Ordering::Relaxed);
+        }
+        Endpoint { seat, effort: Cell::default(), record }
     }
 
     #[inline]
@@ -164,6 +176,12 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
+        if let Some(record) = self.record {
+            self.seat.job.context_record(self.seat.rank, record).release();
+        } else {
+            let unrecorded = &self.seat.job.rank_record(self.seat.rank).unrecorded;
+            unrecorded.fetch_sub(1, Ordering::Relaxed);
+        }
         self.seat.job.endpoints().fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -188,12 +206,15 @@ impl JobState for Endpoint {
     fn effort(&self) -> Effort {
         self.effort.get()
     }
+
+    fn records(&self) -> Option<Records> {
+        self.record.map(|record| self.seat.job.hold_records(self.seat.rank, record))
+    }
 }
 
 impl Clock for Endpoint {
     fn now_ns(&self) -> u64 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+        now_ns()
     }
 }
 
@@ -314,6 +335,7 @@ impl Fabric for Endpoint {
             timeout: wait.timeout,
             soon: wait.soon,
             spins: wait.soon,
+            lasting: wait.lasting,
         };
         // Most waits are for one word, or for one and a way out: those are looked at without a
         // detour over the heap.
@@ -390,6 +412,12 @@ impl Endpoint {
 fn look(which: usize, condition: &Condition<'_>, word: Look<'_>) -> Option<(usize, u64)> {
     let value = word.load();
     (condition.until)(value).then_some((which, value))
+}
+
+/// Returns the time by the clock that all ranks of a machine share.
+pub fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

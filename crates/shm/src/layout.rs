@@ -1,6 +1,7 @@
 //! Where everything is in the job's file.
 
 use farside_fabric::memory::Stripes;
+use farside_fabric::record::{RANK_RECORD_BYTES, Ring};
 
 use crate::memory::{AgentLine, CALL_BYTES, CALL_SLOTS, CallSlot, Header, Member};
 use crate::segments::{Entry, SEGMENTS};
@@ -18,6 +19,8 @@ pub(crate) struct Layout {
     pub(crate) slots: u64,
     pub(crate) tables: u64,
     pub(crate) topology: u64,
+    pub(crate) records: u64,
+    pub(crate) rings: u64,
     pub(crate) beside: u64,
     pub(crate) roots: u64,
     pub(crate) arenas: u64,
@@ -27,6 +30,8 @@ pub(crate) struct Layout {
 /// The lengths that a layout depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
+    /// How many ranks have a ring of their latest operations: all, or none.
+    pub(crate) rings: u32,
     pub(crate) topology: u64,
     pub(crate) beside: u64,
     pub(crate) root: u64,
@@ -51,6 +56,9 @@ impl Layout {
         let slots = take(ranks * u64::from(CALL_SLOTS) * SLOT_BYTES)?;
         let tables = take(ranks * SEGMENTS * size_of::<Entry>() as u64)?;
         let topology = take(sizes.topology)?;
+        // On pages of their own: a waiting rank does not touch them until it sleeps.
+        let records = take(ranks * RANK_RECORD_BYTES)?;
+        let rings = take(u64::from(sizes.rings) * size_of::<Ring>() as u64)?;
         let beside = take(sizes.beside)?;
         let roots = take(sizes.root.checked_mul(ranks)?)?;
         let arenas = take(sizes.arena.checked_mul(ranks)?)?;
@@ -62,6 +70,8 @@ impl Layout {
             slots,
             tables,
             topology,
+            records,
+            rings,
             beside,
             roots,
             arenas,

@@ -37,7 +37,7 @@ mod succession;
 mod waiting;
 
 pub use agent::FarAnswer;
-pub use endpoint::{Companion, Endpoint, Membership, Neighbourhood, Surroundings};
+pub use endpoint::{Companion, Endpoint, Membership, Neighbourhood, Surroundings, now_ns};
 pub use machine::{cores, list, topology_of_this_machine};
 pub use memory::{Config, Job, RANKS_MAX};
 pub use peer_state::{fate_bits, fate_from_bits};

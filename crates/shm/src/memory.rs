@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header | a block per rank | a bell per agent | locks for sums | which calls wait | call slots
-//! | tables of segments | topology | what is beside | first segments | an arena per rank
+//! | tables of segments | topology | records | rings | what is beside | first segments | arenas
 //! ```
 //!
 //! The first segments, which hold the words that the collectives meet on, lie together instead of
@@ -17,7 +17,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use farside_fabric::memory::{SharedWords, Stripes};
+use farside_fabric::memory::{Held, SharedWords, Stripes};
+use farside_fabric::record::{
+    CONTEXTS, ContextRecord, RANK_RECORD_BYTES, RankRecord, Records, Ring, context_record_at,
+};
 use farside_fabric::{Error, FailureCounters, Failures, Mapped, Node, Rank, Result, Topology};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -27,7 +30,7 @@ use crate::layout::{Layout, SLOT_BYTES, Sizes};
 use crate::segments::{Entry, SEGMENTS};
 
 /// "farside" and the version of the layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"farside\x03");
+const MAGIC: u64 = u64::from_le_bytes(*b"farside\x05");
 /// The largest number of ranks of one job on one machine.
 pub const RANKS_MAX: u32 = 4096;
 /// How many calls a rank may have under way.
@@ -48,6 +51,8 @@ pub struct Config {
     pub root_bytes: u64,
     /// How much memory there is beside, for whoever builds on this one: see [`Job::beside`].
     pub beside_bytes: u64,
+    /// Whether the latest operations of each rank are recorded: see [`Job::ring`].
+    pub is_recorded: bool,
 }
 
 impl Config {
@@ -66,6 +71,7 @@ impl Config {
             arena_bytes: ram.min((16 << 40) / ranks).min(room / ranks).max(1),
             root_bytes,
             beside_bytes: 0,
+            is_recorded: false,
         }
     }
 }
@@ -77,6 +83,8 @@ pub(crate) struct Header {
     /// More than one if the topology pretends so: then each has an agent of its own.
     nodes: AtomicU32,
     cores: AtomicU32,
+    /// How many ranks have a ring: all, or none.
+    rings: AtomicU32,
     arena_bytes: AtomicU64,
     root_bytes: AtomicU64,
     topology_bytes: AtomicU64,
@@ -166,7 +174,9 @@ impl Job {
         let root_bytes = config.root_bytes.next_multiple_of(page);
         let nodes = config.topology.nodes();
         let beside_bytes = config.beside_bytes;
+        let rings = if config.is_recorded { ranks } else { 0 };
         let sizes = Sizes {
+            rings,
             topology: topology.len() as u64,
             beside: beside_bytes,
             root: root_bytes,
@@ -181,12 +191,14 @@ impl Job {
             .map_err(system("memfd_create"))?;
         rustix::fs::ftruncate(&file, layout.total)
             .map_err(system("ftruncate of the job's memory"))?;
-        let base = map(&file, layout.total).map_err(|error| no_room(error, ranks, arena_bytes))?;
+        let base = map(&file, layout.total, Access::Write)
+            .map_err(|error| no_room(error, ranks, arena_bytes))?;
         let job = Job { base, layout, file, topology: Arc::new(config.topology.clone()), page };
         let header = job.header();
         header.ranks.store(ranks, Ordering::Relaxed);
         header.nodes.store(nodes, Ordering::Relaxed);
         header.cores.store(config.cores.max(1), Ordering::Relaxed);
+        header.rings.store(rings, Ordering::Relaxed);
         header.arena_bytes.store(arena_bytes, Ordering::Relaxed);
         header.root_bytes.store(root_bytes, Ordering::Relaxed);
         header.topology_bytes.store(topology.len() as u64, Ordering::Relaxed);
@@ -202,6 +214,15 @@ impl Job {
 
     /// Maps a job that somebody else made.
     pub fn attach(file: OwnedFd) -> Result<Arc<Job>> {
+        Job::open(file, Access::Write)
+    }
+
+    /// Maps a job that somebody else made, to be read only: for viewers.
+    pub fn watch(file: OwnedFd) -> Result<Arc<Job>> {
+        Job::open(file, Access::Read)
+    }
+
+    fn open(file: OwnedFd, access: Access) -> Result<Arc<Job>> {
         let page = rustix::param::page_size() as u64;
         let no_job =
             |why: &str| Error::Join(format!("{why}; was this program started by `farside run`?"));
@@ -210,7 +231,7 @@ impl Job {
         if size < size_of::<Header>() as u64 {
             return Err(no_job("the file handed over is no job's memory"));
         }
-        let first = map(&file, page)?;
+        let first = map(&file, page, access)?;
         // SAFETY: the first page was just mapped, is longer than a header and consists of atomics.
         let header = unsafe { first.cast::<Header>().as_ref() };
         let (magic, ranks) =
@@ -218,6 +239,7 @@ impl Job {
         let nodes = header.nodes.load(Ordering::Relaxed);
         let topology_bytes = header.topology_bytes.load(Ordering::Relaxed);
         let sizes = Sizes {
+            rings: header.rings.load(Ordering::Relaxed),
             topology: topology_bytes,
             beside: header.beside_bytes.load(Ordering::Relaxed),
             root: header.root_bytes.load(Ordering::Relaxed),
@@ -232,7 +254,8 @@ impl Job {
         let layout = Layout::new(ranks, nodes, sizes, page)
             .filter(|layout| layout.total == size)
             .ok_or_else(|| no_job("the job's memory has the wrong size"))?;
-        let base = map(&file, layout.total).map_err(|error| no_room(error, ranks, sizes.arena))?;
+        let base =
+            map(&file, layout.total, access).map_err(|error| no_room(error, ranks, sizes.arena))?;
         let mut job =
             Arc::new(Job { base, layout, file, topology: Arc::new(Topology::flat(ranks)), page });
         let mut text = vec![0; topology_bytes as usize];
@@ -329,6 +352,11 @@ impl Job {
         &self.header().endpoints.0
     }
 
+    /// Returns how many processors the ranks of this node may use.
+    pub fn processors(&self) -> u32 {
+        self.cores()
+    }
+
     /// How many processors the job may use.
     pub(crate) fn cores(&self) -> u32 {
         self.header().cores.load(Ordering::Relaxed)
@@ -409,6 +437,49 @@ impl Job {
         unsafe { self.at(at).cast::<Member>().as_ref() }
     }
 
+    /// Returns the record of a rank.
+    pub fn rank_record(&self, rank: Rank) -> &RankRecord {
+        // SAFETY: the layout reserves a page-aligned record for each rank, which consists of
+        // atomics.
+        unsafe { self.at(self.record_of(rank)).cast::<RankRecord>().as_ref() }
+    }
+
+    /// Returns the record of a context of a rank, below [`CONTEXTS`].
+    pub fn context_record(&self, rank: Rank, context: usize) -> &ContextRecord {
+        assert!(context < CONTEXTS, "context {context} of {CONTEXTS}");
+        // SAFETY: as above, for the pages behind it.
+        unsafe { self.at(self.record_of(rank) + context_record_at(context)).cast().as_ref() }
+    }
+
+    fn record_of(&self, rank: Rank) -> u64 {
+        assert!(rank.0 < self.ranks(), "{rank} of {}", self.ranks());
+        self.layout.records + u64::from(rank.0) * RANK_RECORD_BYTES
+    }
+
+    /// Returns handles on a rank's record and on that of one of its contexts, which keep the
+    /// mapping alive.
+    pub(crate) fn hold_records(self: &Arc<Job>, rank: Rank, context: usize) -> Records {
+        let (of_rank, of_context) = (self.rank_record(rank), self.context_record(rank, context));
+        // SAFETY: the records are in the mapping, which lives as long as the job.
+        unsafe {
+            Records {
+                rank: Held::new(NonNull::from(of_rank), self.clone()),
+                context: Held::new(NonNull::from(of_context), self.clone()),
+            }
+        }
+    }
+
+    /// Returns the ring of a rank's latest operations, if the job is recorded.
+    pub fn ring(self: &Arc<Job>, rank: Rank) -> Option<Held<Ring>> {
+        if rank.0 >= self.header().rings.load(Ordering::Relaxed) {
+            return None;
+        }
+        let at = self.layout.rings + u64::from(rank.0) * size_of::<Ring>() as u64;
+        // SAFETY: the layout reserves a ring of atomics for each rank, at a multiple of its
+        // alignment, in the mapping, which lives as long as the job.
+        Some(unsafe { Held::new(self.at(at).cast(), self.clone()) })
+    }
+
     fn mapped(self: &Arc<Job>, at: u64, bytes: u64, owner: Rank) -> Mapped {
         let watched = NonNull::from(self.bell(owner).watched()).cast::<AtomicU64>();
         let locks = self
@@ -433,8 +504,18 @@ impl Drop for Job {
     }
 }
 
-fn map(file: &OwnedFd, bytes: u64) -> Result<NonNull<u8>> {
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
+/// What a mapping is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+fn map(file: &OwnedFd, bytes: u64, access: Access) -> Result<NonNull<u8>> {
+    let protection = match access {
+        Access::Read => ProtFlags::READ,
+        Access::Write => ProtFlags::READ | ProtFlags::WRITE,
+    };
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
     // SAFETY: a new mapping at an address of the system's choice disturbs nobody.
     let base = unsafe {
@@ -488,11 +569,10 @@ pub(crate) mod tests {
 
     pub(crate) fn job(ranks: u32) -> Arc<Job> {
         Job::create(&Config {
-            topology: Topology::flat(ranks),
             cores: 2,
             arena_bytes: 1 << 20,
-            root_bytes: 100,
             beside_bytes: 8,
+            ..Config::new(Topology::flat(ranks), 100)
         })
         .unwrap()
     }

@@ -85,13 +85,8 @@ mod tests {
     #[test]
     fn only_the_first_that_is_there_has_its_turn() {
         let topology = Topology::flat(4);
-        let job = Job::create(&Config {
-            topology,
-            cores: 2,
-            arena_bytes: 1 << 20,
-            root_bytes: 100,
-            beside_bytes: 0,
-        });
+        let job =
+            Job::create(&Config { cores: 2, arena_bytes: 1 << 20, ..Config::new(topology, 100) });
         let job = job.unwrap();
         let ranks = [0, 1, 2, 3].map(Rank);
         let whose =

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use farside_fabric::record::Lasting;
 use farside_fabric::{Effort, PeerState, Rank};
 
 use crate::bell::{ANYTHING, Bell};
@@ -48,6 +49,8 @@ pub(crate) struct Site<'a> {
     pub(crate) soon: bool,
     /// Whether the waiter spins before that, where there is a processor for each.
     pub(crate) spins: bool,
+    /// Is told before each sleep.
+    pub(crate) lasting: Option<&'a dyn Lasting>,
 }
 
 /// Waits for `ready`, for a departure beyond the known ones, or for the time to pass.
@@ -60,7 +63,7 @@ pub(crate) fn wait<R>(
     mut ready: impl FnMut() -> Option<R>,
     effort: &Cell<Effort>,
 ) -> Waited<R> {
-    let Site { job, bell, bits, known_departures, timeout, soon, spins } = site;
+    let Site { job, bell, bits, known_departures, timeout, soon, spins, lasting } = site;
     if let Some(result) = ready() {
         return Waited::Ready(result);
     }
@@ -95,6 +98,9 @@ pub(crate) fn wait<R>(
             if left == Some(Duration::ZERO) {
                 break Waited::TimedOut;
             }
+            if let Some(lasting) = lasting {
+                lasting.lasts();
+            }
             bell.park(bits, || ready().is_some() || gone(), left);
             spent.parks += 1;
         }
@@ -111,7 +117,8 @@ impl<'a> Site<'a> {
     /// A wait without a limit for whatever a bell rings for, which is not expected soon.
     pub(crate) fn until_told(job: &'a Job, bell: &'a Bell, known_departures: u32) -> Site<'a> {
         let (bits, timeout) = (ANYTHING, None);
-        Site { job, bell, bits, known_departures, timeout, soon: false, spins: true }
+        let lasting = None;
+        Site { job, bell, bits, known_departures, timeout, soon: false, spins: true, lasting }
     }
 }
 

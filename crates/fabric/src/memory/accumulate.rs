@@ -1,46 +1,25 @@
-//! Accumulates on mapped memory: the locks that exclude them from each other, and one pass over the
-//! elements.
+//! Accumulates on mapped memory: one pass over the elements, under the locks of `stripes.rs`.
 //!
 //! The lock of an element is that of the stripe in which its first byte lies. Every accumulate
 //! takes it, however short: single instructions of the processor would be atomic with each other,
 //! but not with a vector that another rank loads, combines and stores.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use super::Mapped;
 use super::copy::{copy_in, copy_out};
+use super::stripes::{Contender, STRIPE_BYTES, acquire, release_as};
 use crate::accumulate::{Accumulate, Element, Op, Visit, visit};
-use crate::address::{Piece, Rank};
-
-/// Locks for accumulates, each for every 64th page: zero, or one more than the rank that holds it.
-#[repr(C, align(128))]
-pub struct Stripes(pub(super) [AtomicU32; 64]);
-
-impl Default for Stripes {
-    fn default() -> Stripes {
-        Stripes(std::array::from_fn(|_| AtomicU32::new(0)))
-    }
-}
-
-/// The pages of the stripes, and about the longest accumulate under one lock.
-const STRIPE_BYTES: u64 = 4096;
-
-/// A rank that takes the locks of accumulates.
-pub struct Contender<'a> {
-    /// The rank that holds the locks meanwhile.
-    pub me: Rank,
-    /// Is called with the holder of a lock while `me` waits for it: lets others run, and returns
-    /// whether the holder is lost. Then the lock is taken over.
-    pub holder_is_lost: &'a mut dyn FnMut(Rank) -> bool,
-}
+use crate::address::Piece;
 
 impl Mapped {
     /// Combines the packed elements of `message` with those of a piece, and writes what was there
     /// before to `old`, if that is wanted. Returns false, and does nothing, if the piece is
     /// outside, misaligned or not a whole number of elements, or if a length does not fit.
     ///
-    /// Accumulates exclude each other by the mapping's locks, if it has any, a page at a time.
+    /// Accumulates exclude each other by the mapping's locks, if it has any, a page at a time. One
+    /// that fetches is visible to all when it returns, as an atomic is.
     #[must_use]
     pub fn accumulate(
         &self,
@@ -54,13 +33,56 @@ impl Mapped {
         let (size, align) = (accumulate.number().bytes(), accumulate.number().align());
         let lengths_fit = message.len() as u64 == accumulate.message_bytes(bytes)
             && old.as_ref().is_none_or(|old| old.len() as u64 == bytes);
-        if !self.holds(offset, bytes)
-            || !offset.is_multiple_of(align)
-            || !bytes.is_multiple_of(size)
-            || !lengths_fit
-        {
+        // An alignment is a power of two.
+        if !self.holds(offset, bytes) || offset & (align - 1) != 0 || !lengths_fit {
             return false;
         }
+        if bytes != size {
+            return self.accumulate_some(at, accumulate, message, old, contender);
+        }
+        let fetches = old.is_some();
+        let pass = Pass {
+            // SAFETY: inside the mapping, by the check above.
+            y: unsafe { self.base.as_ptr().add(offset as usize) },
+            x: message.as_ptr(),
+            old: old.map(<[u8]>::as_mut_ptr),
+            bytes: bytes as usize,
+        };
+        let lock = self.stripe(offset);
+        if let Some(lock) = lock {
+            acquire(lock, contender);
+        }
+        // SAFETY: all three are one element long, by the checks above.
+        unsafe { pass.run(accumulate) };
+        release_as(lock, contender.me, fetches);
+        true
+    }
+
+    /// Returns the lock of the element that begins at an offset, if there are locks.
+    #[inline(always)]
+    fn stripe(&self, offset: u64) -> Option<&AtomicU32> {
+        let stripe = (self.salt + offset) / STRIPE_BYTES % 64;
+        // SAFETY: the locks are valid while `self` lives.
+        self.locks.map(|locks| &unsafe { locks.as_ref() }.0[stripe as usize])
+    }
+
+    /// Several elements, or none, whose lengths and place have been checked, up to whether they
+    /// are whole.
+    #[inline(never)]
+    fn accumulate_some(
+        &self,
+        at: Piece,
+        accumulate: &Accumulate,
+        message: &[u8],
+        old: Option<&mut [u8]>,
+        contender: &mut Contender<'_>,
+    ) -> bool {
+        let Piece { offset, bytes } = at;
+        let size = accumulate.number().bytes();
+        if !bytes.is_multiple_of(size) {
+            return false;
+        }
+        let fetches = old.is_some();
         let mut pass = Pass {
             // SAFETY: inside the mapping, by the check above.
             y: unsafe { self.base.as_ptr().add(offset as usize) },
@@ -71,55 +93,21 @@ impl Mapped {
         let mut done = 0;
         while done < bytes {
             let stripe = self.salt + offset + done;
+            let lock = self.stripe(offset + done);
             // Up to the first element that begins in another stripe.
-            let room = (STRIPE_BYTES - stripe % STRIPE_BYTES).next_multiple_of(size);
-            pass.bytes = room.min(bytes - done) as usize;
-            // SAFETY: the locks are valid while `self` lives.
-            let lock = self
-                .locks
-                .map(|locks| &unsafe { locks.as_ref() }.0[(stripe / STRIPE_BYTES % 64) as usize]);
+            let room = STRIPE_BYTES - stripe % STRIPE_BYTES;
+            let left = bytes - done;
+            pass.bytes = if left <= room { left } else { room.next_multiple_of(size) } as usize;
             if let Some(lock) = lock {
                 acquire(lock, contender);
             }
             // SAFETY: the next `bytes` bytes of all three are what the checks above allow.
             unsafe { pass.run(accumulate) };
-            if let Some(lock) = lock {
-                release(lock, contender.me);
-            }
+            release_as(lock, contender.me, fetches);
             done += pass.bytes as u64;
             pass.skip(pass.bytes);
         }
         true
-    }
-}
-
-#[inline]
-fn acquire(lock: &AtomicU32, contender: &mut Contender<'_>) {
-    let mine = contender.me.0 + 1;
-    if lock.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        await_lock(lock, contender);
-    }
-}
-
-#[cold]
-fn await_lock(lock: &AtomicU32, Contender { me, holder_is_lost }: &mut Contender<'_>) {
-    let mut expected = 0;
-    while let Err(held) =
-        lock.compare_exchange(expected, me.0 + 1, Ordering::Acquire, Ordering::Relaxed)
-    {
-        // A holder that was lost in the middle of an accumulate leaves some of its elements
-        // combined, and the lock to the next rank.
-        expected = if held != 0 && holder_is_lost(Rank(held - 1)) { held } else { 0 };
-    }
-}
-
-/// Frees a lock, unless it has been taken over because `me` counts as lost. Only a rank that counts
-/// as lost and is not could be overtaken between the two instructions; a third that excludes that
-/// would cost every accumulate of every rank as much as the acquisition.
-#[inline]
-fn release(lock: &AtomicU32, me: Rank) {
-    if lock.load(Ordering::Relaxed) == me.0 + 1 {
-        lock.store(0, Ordering::Release);
     }
 }
 
@@ -142,7 +130,7 @@ impl Pass {
     ///
     /// For `bytes` bytes, whole elements, `y` must be mapped shared memory, `x` readable private
     /// memory unless the operation is a no-op, and `old`, if there is one, writable private memory.
-    #[inline]
+    #[inline(always)]
     unsafe fn run(self, accumulate: &Accumulate) {
         if let Some(old) = self.old {
             // SAFETY: by the caller's promise.
@@ -354,6 +342,7 @@ mod vectors {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::atomic::Ordering;
 
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -361,6 +350,7 @@ mod tests {
     use super::super::tests::mapped;
     use super::*;
     use crate::accumulate::Number;
+    use crate::address::Rank;
 
     const ME: Rank = Rank(5);
 

@@ -12,6 +12,7 @@ mod accumulate;
 mod copy;
 mod held;
 mod regions;
+mod stripes;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -22,9 +23,9 @@ use portable_atomic::AtomicU128;
 use crate::operation::{Atomic, Width};
 use copy::{copy_in, copy_out};
 
-pub use accumulate::{Contender, Stripes};
 pub use copy::full_fence;
 pub use held::Held;
+pub use stripes::{Contender, Stripes};
 
 #[cfg(target_endian = "big")]
 compile_error!(

@@ -12,6 +12,8 @@
 //! Checked:   conformance suite, with thread, process and simulated ranks;
 //!            `farside check collective`: 3 ranks exhaustively.
 
+use std::panic::Location;
+
 use farside_fabric::Result;
 
 use crate::group::area::{self as at, SCRATCH_BYTES};
@@ -19,10 +21,12 @@ use crate::group::call::{Call, Kind};
 use crate::group::member::Step;
 use crate::team::Team;
 
+#[track_caller]
 pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8]) -> Result<()> {
+    let place = Location::caller();
     for_each_chunk(data.len(), SCRATCH_BYTES as usize, |range| {
         let mine = (team.group().me == root).then_some(&data[range.clone()]);
-        let step = exchange(team, call, mine.unwrap_or_default())?;
+        let step = exchange(team, call, place, mine.unwrap_or_default())?;
         if mine.is_none() {
             read(team, &step, root, 0, &mut data[range])?;
         }
@@ -31,6 +35,7 @@ pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8
 }
 
 /// Folds all members' data, in their order, into that of `root`, or of every member.
+#[track_caller]
 pub(crate) fn reduce(
     team: &Team<'_>,
     call: Call,
@@ -41,8 +46,9 @@ pub(crate) fn reduce(
 ) -> Result<()> {
     let chunk = (SCRATCH_BYTES as usize / element).max(1) * element;
     let mut theirs = vec![0; chunk.min(data.len())];
+    let place = Location::caller();
     for_each_chunk(data.len(), chunk, |range| {
-        let step = exchange(team, call, &data[range.clone()])?;
+        let step = exchange(team, call, place, &data[range.clone()])?;
         if root.is_some_and(|root| root != team.group().me) {
             return Ok(());
         }
@@ -52,6 +58,7 @@ pub(crate) fn reduce(
 
 /// Replaces this member's data by the fold of that of all members up to it; for an exclusive scan,
 /// before it, which leaves the first member's as it is.
+#[track_caller]
 pub(crate) fn scan(
     team: &Team<'_>,
     call: Call,
@@ -62,8 +69,9 @@ pub(crate) fn scan(
     let chunk = (SCRATCH_BYTES as usize / element).max(1) * element;
     let mut theirs = vec![0; chunk.min(data.len())];
     let count = team.group().me + usize::from(call.kind == Kind::Scan);
+    let place = Location::caller();
     for_each_chunk(data.len(), chunk, |range| {
-        let step = exchange(team, call, &data[range.clone()])?;
+        let step = exchange(team, call, place, &data[range.clone()])?;
         fold_first(team, &step, count, &mut data[range], &mut theirs, fold)
     })
 }
@@ -89,10 +97,12 @@ fn fold_first(
     Ok(())
 }
 
+#[track_caller]
 pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8]) -> Result<()> {
     let block = mine.len();
+    let place = Location::caller();
     for_each_chunk(block, SCRATCH_BYTES as usize, |range| {
-        let step = exchange(team, call, &mine[range.clone()])?;
+        let step = exchange(team, call, place, &mine[range.clone()])?;
         for member in 0..team.group().members.len() {
             let start = member * block;
             read(team, &step, member, 0, &mut all[start + range.start..start + range.end])?;
@@ -101,6 +111,7 @@ pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8
     })
 }
 
+#[track_caller]
 pub(crate) fn all_to_all(
     team: &Team<'_>,
     call: Call,
@@ -113,13 +124,14 @@ pub(crate) fn all_to_all(
     // space.
     let chunk = (SCRATCH_BYTES as usize / size).max(1);
     let mut packed = team.group().buffer.borrow_mut();
+    let place = Location::caller();
     for_each_chunk(block, chunk, |range| {
         packed.clear();
         for member in 0..size {
             packed
                 .extend_from_slice(&send[member * block + range.start..member * block + range.end]);
         }
-        let step = exchange(team, call, &packed)?;
+        let step = exchange(team, call, place, &packed)?;
         for member in 0..size {
             let into = &mut receive[member * block + range.start..member * block + range.end];
             read(team, &step, member, (me * range.len()) as u64, into)?;
@@ -129,8 +141,13 @@ pub(crate) fn all_to_all(
 }
 
 /// Makes one step: every member's `mine` can be read when this returns.
-pub(crate) fn exchange(team: &Team<'_>, call: Call, mine: &[u8]) -> Result<Step> {
-    let step = team.enter(call)?;
+pub(crate) fn exchange(
+    team: &Team<'_>,
+    call: Call,
+    place: &'static Location<'static>,
+    mine: &[u8],
+) -> Result<Step> {
+    let step = team.enter_at(call, place)?;
     let group = team.group();
     team.context().put_own(&group.area, at::scratch(step.meeting), mine)?;
     team.meet(&step)?;

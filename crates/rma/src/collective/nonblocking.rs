@@ -131,11 +131,13 @@ impl Team<'_> {
     }
 }
 
+#[track_caller]
 pub(crate) fn barrier<V: Variant>(team: Team<'_>) -> Result<PendingBarrier<'_>> {
     let handle = start::<V>(team, Call::BARRIER_NB, &[], &mut |_, _| ())?;
     Ok(PendingBarrier { handle })
 }
 
+#[track_caller]
 pub(crate) fn all_reduce<'t, V: Variant, T: Plain>(
     team: Team<'t>,
     call: Call,
@@ -146,6 +148,7 @@ pub(crate) fn all_reduce<'t, V: Variant, T: Plain>(
     Ok(PendingReduce { handle, len: data.len(), element: PhantomData })
 }
 
+#[track_caller]
 fn start<'t, V: Variant>(
     team: Team<'t>,
     call: Call,

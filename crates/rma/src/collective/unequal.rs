@@ -11,6 +11,8 @@
 //!            send 32 KiB at most, else allocating and freeing a window; 1 get for each part.
 //! Checked:   conformance suite; `farside check collective/all_to_all_v`: 3 ranks exhaustively.
 
+use std::panic::Location;
+
 use farside_fabric::{Error, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -33,6 +35,7 @@ struct Part {
 
 /// Sends `counts[i]` elements to member i, one part after the other in `send`; replaces `receive`
 /// by what the members have sent here, and `received` by how much that was.
+#[track_caller]
 pub(crate) fn all_to_all<T: Plain>(
     team: &Team<'_>,
     send: &[T],
@@ -75,6 +78,7 @@ fn check_counts(team: &Team<'_>, len: usize, counts: &[usize], received: usize) 
 }
 
 /// Tells every member where its part is; returns where this member's parts are.
+#[track_caller]
 fn tell(team: &Team<'_>, call: Call, counts: &[usize], total: usize) -> Result<Vec<Part>> {
     let mut start = 0;
     let told: Vec<Part> = counts
@@ -94,6 +98,7 @@ fn tell(team: &Team<'_>, call: Call, counts: &[usize], total: usize) -> Result<V
     Ok(heard)
 }
 
+#[track_caller]
 fn fetch_from_scratch<T: Plain>(
     team: &Team<'_>,
     call: Call,
@@ -101,7 +106,7 @@ fn fetch_from_scratch<T: Plain>(
     parts: &[Part],
     receive: &mut [T],
 ) -> Result<()> {
-    let step = flat::exchange(team, call, send.as_bytes())?;
+    let step = flat::exchange(team, call, Location::caller(), send.as_bytes())?;
     let mut rest = receive;
     for (member, part) in parts.iter().enumerate() {
         let (into, others) = rest.split_at_mut(part.len as usize);
@@ -112,6 +117,7 @@ fn fetch_from_scratch<T: Plain>(
     Ok(())
 }
 
+#[track_caller]
 fn fetch_from_window<T: Plain>(
     team: &Team<'_>,
     send: &[T],

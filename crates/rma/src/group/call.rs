@@ -51,6 +51,26 @@ impl Kind {
         Kind::AllReduceNb,
     ];
 
+    /// Returns its name where ranks that wait in it are shown.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Barrier => "barrier",
+            Kind::Broadcast => "broadcast",
+            Kind::Reduce => "reduce",
+            Kind::AllReduce => "all_reduce",
+            Kind::AllGather => "all_gather",
+            Kind::AllToAll => "all_to_all",
+            Kind::Words => "words",
+            Kind::Free => "free",
+            Kind::Sync => "sync",
+            Kind::AllToAllV => "all_to_all_v",
+            Kind::Scan => "scan",
+            Kind::ExclusiveScan => "exclusive_scan",
+            Kind::BarrierNb => "barrier_nb",
+            Kind::AllReduceNb => "all_reduce_nb",
+        }
+    }
+
     pub(crate) fn from_bits(bits: u64) -> Option<Kind> {
         Kind::ALL.into_iter().find(|&kind| kind as u64 == bits)
     }

@@ -1,13 +1,16 @@
 //! What a member does in a collective: enters it, signals others, waits for them, and tells all of
 //! a death or a disagreement.
 
+use std::panic::Location;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
+use farside_fabric::record::ActivityKind;
 use farside_fabric::{Atomic, Condition, Error, Event, ExitCause, Loss, Rank, Result, Width, Word};
 
 use super::area as at;
 use super::call::{Call, Kind};
+use crate::activity::{Purpose, Waiting};
 use crate::poison::{Poison, concerns};
 use crate::segment::Segment;
 use crate::team::Team;
@@ -29,6 +32,8 @@ pub(crate) struct Step {
     pub(crate) sequence: u32,
     pub(crate) meeting: u32,
     pub(crate) call: Call,
+    /// Where the program called it.
+    pub(crate) place: &'static Location<'static>,
 }
 
 impl Step {
@@ -55,14 +60,21 @@ pub(crate) struct Awaited<'s> {
 
 impl Team<'_> {
     /// Begins a collective: writes down what it is.
+    #[track_caller]
     pub(crate) fn enter(&self, call: Call) -> Result<Step> {
+        self.enter_at(call, Location::caller())
+    }
+
+    /// Likewise, for a program that called it at `place`.
+    pub(crate) fn enter_at(&self, call: Call, place: &'static Location<'static>) -> Result<Step> {
         self.context().unfreed().tell();
         let group = self.group();
         let own = &group.area.own;
         // Zero says that the record is being written.
         let sequence = group.sequence.get().checked_add(1).unwrap_or(1);
         group.sequence.set(sequence);
-        let step = Step { sequence, meeting: group.meetings.get().wrapping_add(1), call };
+        let meeting = group.meetings.get().wrapping_add(1);
+        let step = Step { sequence, meeting, call, place };
         if concerns(self.own_poison(), sequence) {
             return Err(self.poisoned(&step));
         }
@@ -124,9 +136,12 @@ impl Team<'_> {
             word.from.map_or(&group.members[..], |member| &group.members[member..=member]);
         let concern =
             FailureScope::Members { members: &group.members, awaited, has_done: &has_entered };
+        let purpose = || self.purpose(step);
+        let event = Event::Words(&conditions);
+        let waiting = Waiting::new(context, &purpose, event, &concern);
         let mut patience = SUSPICION;
         loop {
-            match context.wait_event(Event::Words(&conditions), &concern, Some(patience)) {
+            match context.wait_event(&waiting, Some(patience)) {
                 Ok((0, word)) => return Ok(word),
                 Ok(_) => return Err(self.poisoned(step)),
                 Err(Error::TimedOut { .. }) => self.suspect(step)?,
@@ -134,6 +149,15 @@ impl Team<'_> {
             }
             patience = patience.saturating_mul(2);
         }
+    }
+
+    /// Returns what the waits of a collective are for.
+    fn purpose(&self, step: &Step) -> Purpose {
+        let (kind, name) = (ActivityKind::Collective, step.call.kind.name());
+        let (segment, number) = (self.group().area.id, step.sequence.into());
+        let (size, place) = (step.call.size, step.place);
+        let root = at::ENTERED;
+        Purpose { kind, name, segment, number, size, root, place, has_limit: false }
     }
 
     /// Returns whether the word at `offset` of the own area bears a number, without waiting. Fails
@@ -320,8 +344,9 @@ impl Team<'_> {
             Ok(Some(call)) => call.describe(),
             _ => "something else".into(),
         };
+        let (number, place) = (step.sequence, step.place);
         let what =
-            format!("the ranks disagree on collective number {} of this team", step.sequence);
+            format!("the ranks disagree on collective number {number} of this team ({place})");
         Error::Disagreement { what, mine: step.call.describe(), rank, theirs }
     }
 

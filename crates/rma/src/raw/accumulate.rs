@@ -1,6 +1,7 @@
 //! Accumulates whose kind of elements and operation are known only now, on places of bytes.
 
-use farside_fabric::{Accumulate, Result};
+use farside_fabric::memory::Mapped;
+use farside_fabric::{Accumulate, Piece, Result};
 
 use crate::context::Context;
 use crate::noncontiguous::{Run, Runs};
@@ -25,6 +26,7 @@ use crate::place::Place;
 /// })
 /// .unwrap();
 /// ```
+#[track_caller]
 pub fn accumulate(
     context: &Context,
     accumulate: &Accumulate,
@@ -36,6 +38,7 @@ pub fn accumulate(
 
 /// Combines the elements of `data` with those at a place, and reads what was there before into
 /// `old`. Both are equally long; the data of a no-op may be empty.
+#[track_caller]
 pub fn get_accumulate(
     context: &Context,
     accumulate: &Accumulate,
@@ -46,8 +49,31 @@ pub fn get_accumulate(
     context.get_accumulate_at(accumulate, data, to, old)
 }
 
+/// Combines the elements of `data` with those of a piece of near memory, as [`accumulate`] and,
+/// with `old`, [`get_accumulate`] do, without a place and without counting. Returns false, and does
+/// nothing, where [`Mapped::accumulate`] does.
+#[inline]
+#[must_use]
+pub fn accumulate_mapped(
+    context: &Context,
+    accumulate: &Accumulate,
+    data: &[u8],
+    mapped: &Mapped,
+    at: Piece,
+    old: Option<&mut [u8]>,
+) -> bool {
+    context.write_near();
+    let fetches = old.is_some();
+    let done = context.contend(|contender| mapped.accumulate(at, accumulate, data, old, contender));
+    if done && fetches {
+        context.changed_visibly();
+    }
+    done
+}
+
 /// Combines pieces of `data` with pieces from a place on: runs are counted in bytes, and are made
 /// of whole, aligned elements.
+#[track_caller]
 pub fn accumulate_vector(
     context: &Context,
     accumulate: &Accumulate,
@@ -60,6 +86,7 @@ pub fn accumulate_vector(
 
 /// [`accumulate_vector`], which also reads what was there before into the same pieces of `old`. The
 /// data of a no-op may be empty.
+#[track_caller]
 pub fn get_accumulate_vector(
     context: &Context,
     accumulate: &Accumulate,

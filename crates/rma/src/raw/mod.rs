@@ -24,8 +24,10 @@ use crate::team::Team;
 use crate::unfreed::Allocation;
 use crate::window::Window;
 
-pub use accumulate::{accumulate, accumulate_vector, get_accumulate, get_accumulate_vector};
-pub use farside_fabric::{Accumulate, Number};
+pub use accumulate::{
+    accumulate, accumulate_mapped, accumulate_vector, get_accumulate, get_accumulate_vector,
+};
+pub use farside_fabric::{Accumulate, Number, Piece};
 pub use together::{Rendezvous, all_reduce, team_among};
 
 /// A window without a type: bytes with a part on every member of a team. Copies of the handle name
@@ -65,6 +67,9 @@ impl Memory {
     /// and begins at a page.
     pub fn allocate(team: &Team<'_>, bytes: u64) -> Result<Memory> {
         let segment = Arc::new(team.segment(bytes, 1, Traffic::Counted)?);
+        if let Some(watch) = team.context().watch() {
+            watch.program(segment.id, 1);
+        }
         Ok(Memory { segment, extents: None })
     }
 
@@ -160,6 +165,7 @@ impl Memory {
     /// The wake is likely, not certain: a rank that falls asleep at this moment may be missed, and
     /// what goes through the fabric wakes only if it is one word. Waiters look again by themselves.
     #[inline]
+    #[track_caller]
     pub fn put_and_wake(
         &self,
         context: &Context,
@@ -201,6 +207,7 @@ impl Memory {
     }
 
     #[inline(never)]
+    #[track_caller]
     fn put_far_and_wake(
         &self,
         context: &Context,
@@ -225,6 +232,7 @@ impl Memory {
     /// Executes an atomic on the word at `offset` of a rank's part, whose width is known only now;
     /// returns what the word held before.
     #[inline]
+    #[track_caller]
     pub fn atomic(
         &self,
         context: &Context,
@@ -239,6 +247,7 @@ impl Memory {
 
     /// Posts an atomic whose old value is not wanted: it has landed after a flush.
     #[inline]
+    #[track_caller]
     pub fn post(
         &self,
         context: &Context,
@@ -311,6 +320,7 @@ impl Request {
     ///
     /// `data` must be valid for reads of so many bytes, and nothing may write them, until the
     /// request is complete.
+    #[track_caller]
     pub unsafe fn put(
         context: &Context,
         data: *const u8,
@@ -328,6 +338,7 @@ impl Request {
     ///
     /// `into` must be valid for writes of so many bytes, and nothing else may touch them, until the
     /// request is complete.
+    #[track_caller]
     pub unsafe fn get(
         context: &Context,
         from: Place<'_, u8>,
@@ -347,6 +358,7 @@ impl Request {
     ///
     /// `old` must be valid for writes of so many bytes, and nothing else may touch them, until the
     /// request is complete.
+    #[track_caller]
     pub unsafe fn get_accumulate(
         context: &Context,
         accumulate: &Accumulate,

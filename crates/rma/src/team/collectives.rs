@@ -17,6 +17,7 @@ use crate::plain::Plain;
 /// Collectives. All members make the same calls, in the same order.
 impl Team<'_> {
     /// Returns when every member has called it. Says nothing about puts: see [`Team::sync`].
+    #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         self.meet(&self.enter(Call::BARRIER)?)
     }
@@ -32,11 +33,13 @@ impl Team<'_> {
     /// }
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn barrier_by(&self, kind: BarrierKind) -> Result<()> {
         self.barrier_as::<Right>(kind)
     }
 
     #[doc(hidden)]
+    #[track_caller]
     pub fn barrier_as<V: Variant>(&self, kind: BarrierKind) -> Result<()> {
         barrier::meet::<V>(self, &self.enter(Call::barrier(kind))?, kind)
     }
@@ -58,16 +61,19 @@ impl Team<'_> {
     /// assert_eq!(window.own().to_vec()?, [7; 4]);
     /// # window.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn sync(&self) -> Result<()> {
         self.sync_by(SyncKind::Auto)
     }
 
     /// Like [`Team::sync`], in a chosen way; members need not choose the same.
+    #[track_caller]
     pub fn sync_by(&self, kind: SyncKind) -> Result<()> {
         self.sync_as::<Right>(kind)
     }
 
     #[doc(hidden)]
+    #[track_caller]
     pub fn sync_as<V: Variant>(&self, kind: SyncKind) -> Result<()> {
         combined::sync::<V>(self, kind)
     }
@@ -82,6 +88,7 @@ impl Team<'_> {
     /// assert_eq!(data, [2; 4]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn broadcast<T: Plain>(&self, root: Rank, data: &mut [T]) -> Result<()> {
         let at = self.position(root)?;
         let data = data.as_mut_bytes();
@@ -98,6 +105,7 @@ impl Team<'_> {
     ///
     /// `fold` must be associative; the members' data is folded in an order that depends on nothing
     /// but the team.
+    #[track_caller]
     pub fn reduce<T: Plain>(
         &self,
         root: Rank,
@@ -132,11 +140,13 @@ impl Team<'_> {
     /// assert_eq!(data, [3.0, 3.0]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_reduce<T: Plain>(&self, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
         self.check_element::<T>()?;
         self.all_reduce_bytes(size_of::<T>(), data.as_mut_bytes(), &mut on_bytes(fold))
     }
 
+    #[track_caller]
     pub(crate) fn all_reduce_bytes(
         &self,
         element: usize,
@@ -161,6 +171,7 @@ impl Team<'_> {
     /// assert_eq!(world.all_gather(&[world.rank().0 * 10])?, [0, 10, 20]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_gather<T: Plain>(&self, mine: &[T]) -> Result<Vec<T>> {
         let mut all = vec![T::new_zeroed(); mine.len() * self.size()];
         self.all_gather_into(mine, &mut all)?;
@@ -176,6 +187,7 @@ impl Team<'_> {
     /// assert_eq!(all, [0, 10, 20]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_gather_into<T: Plain>(&self, mine: &[T], all: &mut [T]) -> Result<()> {
         if all.len() != mine.len() * self.size() {
             return Err(Error::InvalidArgument(format!(
@@ -202,6 +214,7 @@ impl Team<'_> {
     /// assert_eq!(world.all_to_all(&[me * 10, me * 10 + 1, me * 10 + 2])?, [me, 10 + me, 20 + me]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_to_all<T: Plain>(&self, send: &[T]) -> Result<Vec<T>> {
         let mut receive = vec![T::new_zeroed(); send.len()];
         self.all_to_all_into(send, &mut receive)?;
@@ -217,6 +230,7 @@ impl Team<'_> {
     /// assert_eq!(receive, [me, 10 + me, 20 + me]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_to_all_into<T: Plain>(&self, send: &[T], receive: &mut [T]) -> Result<()> {
         if !send.len().is_multiple_of(self.size()) {
             return Err(Error::InvalidArgument(format!(
@@ -252,6 +266,7 @@ impl Team<'_> {
     /// assert_eq!(world.all_to_all_v(&parts)?, [vec![0; times], vec![1; times], vec![2; times]]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_to_all_v<T: Plain>(&self, parts: &[&[T]]) -> Result<Vec<Vec<T>>> {
         let counts: Vec<usize> = parts.iter().map(|part| part.len()).collect();
         let (mut receive, mut received) = (Vec::new(), vec![0; self.size()]);
@@ -278,6 +293,7 @@ impl Team<'_> {
     /// assert_eq!((received, receive.len()), ([times; 2], 2 * times));
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_to_all_v_into<T: Plain>(
         &self,
         send: &[T],
@@ -299,6 +315,7 @@ impl Team<'_> {
     /// assert_eq!(data[0], [1, 3, 6, 10][world.rank().index()]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn scan<T: Plain>(&self, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
         self.scan_by(Call::new(Kind::Scan, size_of_val(data)), data, fold)
     }
@@ -314,6 +331,7 @@ impl Team<'_> {
     /// assert_eq!(start[0], [0, 0, 10, 30][world.rank().index()]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn exclusive_scan<T: Plain>(
         &self,
         data: &mut [T],
@@ -327,6 +345,7 @@ impl Team<'_> {
         Ok(())
     }
 
+    #[track_caller]
     fn scan_by<T: Plain>(
         &self,
         call: Call,
@@ -352,6 +371,7 @@ impl Team<'_> {
     /// assert_eq!(data, [3, 3]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_sum<T: Numeric>(&self, data: &mut [T]) -> Result<()> {
         self.all_reduce(data, T::plus)
     }
@@ -365,6 +385,7 @@ impl Team<'_> {
     /// assert_eq!(data, [0]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_min<T: Numeric>(&self, data: &mut [T]) -> Result<()> {
         self.all_reduce(data, T::lesser)
     }
@@ -378,6 +399,7 @@ impl Team<'_> {
     /// assert_eq!(data, [2]);
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_max<T: Numeric>(&self, data: &mut [T]) -> Result<()> {
         self.all_reduce(data, T::greater)
     }
@@ -399,6 +421,7 @@ impl Team<'_> {
     /// }
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn barrier_nb(&self) -> Result<PendingBarrier<'_>> {
         nonblocking::barrier::<Right>(Team::from(self))
     }
@@ -416,6 +439,7 @@ impl Team<'_> {
     /// assert_eq!(norm.wait()?, [4.5]);
     /// # window.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn all_reduce_nb<T: Plain>(
         &self,
         data: &[T],
@@ -425,6 +449,7 @@ impl Team<'_> {
     }
 
     #[doc(hidden)]
+    #[track_caller]
     pub fn all_reduce_nb_as<V: Variant, T: Plain>(
         &self,
         data: &[T],
@@ -449,11 +474,13 @@ impl Team<'_> {
 
 impl<'w> Team<'w> {
     /// Starts a [`Team::barrier_nb`] whose handle keeps the team.
+    #[track_caller]
     pub fn into_barrier_nb(self) -> Result<PendingBarrier<'w>> {
         nonblocking::barrier::<Right>(self)
     }
 
     /// Starts a [`Team::all_reduce_nb`] whose handle keeps the team.
+    #[track_caller]
     pub fn into_all_reduce_nb<T: Plain>(
         self,
         data: &[T],

@@ -53,6 +53,7 @@ impl Detached {
     }
 
     /// Does what [`Team::free`] does, over the context that the team was made by.
+    #[track_caller]
     pub fn free(self, context: &Context) -> Result<()> {
         Team { context, group: Hold::Owned(self.group) }.free()
     }
@@ -113,20 +114,26 @@ impl<'w> Team<'w> {
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         let place = Location::caller();
         let segment = self.elements::<T>(len, Traffic::Counted)?;
+        if let Some(watch) = self.context.watch() {
+            watch.program(segment.id, size_of::<T>() as u64);
+        }
         Ok(Window::of(Allocation::watched(segment, place, self.context.unfreed())))
     }
 
     /// Allocates a window whose traffic does not count as landings ([`Context::count_landings`]):
     /// for protocols that do the counting.
+    #[track_caller]
     pub fn uncounted_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         Ok(Window::of(Allocation::unwatched(self.elements::<T>(len, Traffic::Uncounted)?)))
     }
 
     /// Allocates a window for the time of a collective.
+    #[track_caller]
     pub(crate) fn short_lived_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         Ok(Window::of(Allocation::unwatched(self.elements::<T>(len, Traffic::Counted)?)))
     }
 
+    #[track_caller]
     fn elements<T: Plain>(&self, len: usize, traffic: Traffic) -> Result<Segment> {
         check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
@@ -135,6 +142,7 @@ impl<'w> Team<'w> {
 
     /// Allocates `count` words on every member, all zero: the raw material of protocols. Many small
     /// allocations share pages.
+    #[track_caller]
     pub fn words(&self, count: usize) -> Result<Words> {
         Words::allocate(self, count)
     }
@@ -150,6 +158,7 @@ impl<'w> Team<'w> {
     /// assert_eq!(sum[0], if world.rank().0 % 2 == 0 { 0 + 2 + 4 } else { 1 + 3 });
     /// # Ok(()) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn split(&self, colour: Option<u64>, key: u64) -> Result<Option<Team<'w>>> {
         let says = self.all_gather(&[u64::from(colour.is_some()), colour.unwrap_or(0), key])?;
         let mut members: Vec<(u64, Rank)> = says
@@ -192,6 +201,7 @@ impl<'w> Team<'w> {
 
     /// Gives back the memory that a team made by [`Team::split`] needs for its collectives. Every
     /// member must do so; its windows must have been freed before.
+    #[track_caller]
     pub fn free(self) -> Result<()> {
         match &self.group {
             Hold::Borrowed(_) => Err(Error::InvalidState(
@@ -211,6 +221,7 @@ impl<'w> Team<'w> {
     }
 
     /// Returns the members on this rank's node, as a team. Collective.
+    #[track_caller]
     pub fn split_by_node(&self) -> Result<Team<'w>> {
         let node = self.context.topology().node_of(self.context.rank());
         let team = self.split(Some(node.0.into()), 0)?;
@@ -236,6 +247,7 @@ impl<'w> Team<'w> {
 
     /// Allocates a segment with `bytes` on this member, and `element` bytes for each element on
     /// every member.
+    #[track_caller]
     pub(crate) fn segment(&self, bytes: u64, element: u64, traffic: Traffic) -> Result<Segment> {
         let name = if self.index() == 0 { self.name_segment() } else { NAMELESS };
         // The name, and whether all say the same: that much can be folded, and mostly no more is
@@ -264,6 +276,7 @@ impl<'w> Team<'w> {
     }
 
     /// Names a member that disagrees with this one on the type of a window.
+    #[track_caller]
     fn who_differs(&self, element: u64) -> Result<Error> {
         let all = self.all_gather(&[element])?;
         let other = all.iter().zip(self.members()).find(|(theirs, _)| **theirs != element);
@@ -276,6 +289,7 @@ impl<'w> Team<'w> {
         })
     }
 
+    #[track_caller]
     pub(crate) fn free_segment(&self, segment: &Segment) -> Result<()> {
         if self.members() != &*segment.members {
             return Err(Error::InvalidState(
@@ -288,6 +302,7 @@ impl<'w> Team<'w> {
     }
 
     /// Waits for what this member has put, and meets the others, which must make the same call.
+    #[track_caller]
     pub(crate) fn flush_and_meet(&self, call: Call) -> Result<()> {
         self.context.flush_all()?;
         self.meet(&self.enter(call)?)
@@ -295,6 +310,7 @@ impl<'w> Team<'w> {
 
     /// Agrees on whether all members could register their part: fails with this rank's error if it
     /// has one, otherwise names a rank that failed. Then nothing is left of the segment.
+    #[track_caller]
     fn agree_on_success(&self, segment: Option<SegmentId>, mine: Result<()>) -> Result<()> {
         // One more than the index of the last member that failed, then the class of its error.
         let radix = ErrorClass::ALL.len() as u64 + 1;

@@ -58,6 +58,7 @@ impl Messages {
 
 /// Returns when all members have called it and all that any of them has put before, to any rank,
 /// has landed.
+#[track_caller]
 pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<()> {
     let Some(messages) = messages::<V>(team)? else {
         team.context().flush_all()?;
@@ -84,6 +85,7 @@ pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<()> {
 
 /// Returns the memory for messages, which the first sync allocates; `None` where the fabric does
 /// not count what lands, where some ranks are no members, and where there is no memory for it.
+#[track_caller]
 fn messages<'t, V: Variant>(team: &'t Team<'_>) -> Result<Option<&'t Messages>> {
     let (context, group) = (team.context(), team.group());
     if let Some(messages) = group.messages.get() {
@@ -111,6 +113,7 @@ fn messages<'t, V: Variant>(team: &'t Team<'_>) -> Result<Option<&'t Messages>> 
 }
 
 /// Waits for what need not, or cannot, be counted; says what is left.
+#[track_caller]
 fn prepare(team: &Team<'_>, messages: &Messages, kind: SyncKind) -> Result<u64> {
     let (context, nodes) = (team.context(), team.nodes());
     let issued: Box<[u64]> = nodes.ids.iter().map(|&node| context.issued_to(node)).collect();

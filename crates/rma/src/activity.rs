@@ -1,0 +1,293 @@
+//! What a context says of its waits: their purpose, and how they are recorded if they last.
+//!
+//! A purpose is what the program called: a lock, a collective, a get. The outermost purpose is the
+//! one that is recorded: a lock that waits for a word, or pauses between two attempts, is recorded
+//! as a wait for the lock, since its first sleep.
+
+use std::cell::Cell;
+use std::panic::Location;
+
+use farside_fabric::memory::Held;
+use farside_fabric::record::{
+    Activity, ActivityKind, AwaitedWord, ContextRecord, Lasting, Peers, RankRecord, Records,
+};
+use farside_fabric::{Event, SegmentId};
+
+use crate::context::Context;
+use crate::waiting::FailureScope;
+
+/// Polls that are noted within this time are one.
+const POLLS_ON_NS: u64 = 1_000_000_000;
+
+/// What a wait is for.
+#[derive(Debug, Clone, Copy)]
+pub struct Purpose {
+    /// The kind of the call.
+    pub kind: ActivityKind,
+    /// The name of the call, or of a lock's algorithm.
+    pub name: &'static str,
+    /// The segment of a lock's words, of a team's area or of a window.
+    pub segment: SegmentId,
+    /// The first byte of a lock's words; the number of a collective.
+    pub number: u64,
+    /// A collective's length, mostly.
+    pub size: u64,
+    /// A collective's root, mostly.
+    pub root: u64,
+    /// Where the program called it.
+    pub place: &'static Location<'static>,
+    /// Whether it ends by itself after some time.
+    pub has_limit: bool,
+}
+
+impl Purpose {
+    /// Returns the purpose of a call without further details.
+    #[track_caller]
+    #[inline]
+    pub fn new(kind: ActivityKind, name: &'static str) -> Purpose {
+        Purpose::at(kind, name, Location::caller())
+    }
+
+    /// Returns the purpose of a call that the program made at `place`.
+    #[inline]
+    pub fn at(
+        kind: ActivityKind,
+        name: &'static str,
+        place: &'static Location<'static>,
+    ) -> Purpose {
+        let (segment, number, size, root, has_limit) = (SegmentId(0), 0, 0, 0, false);
+        Purpose { kind, name, segment, number, size, root, place, has_limit }
+    }
+
+    /// Returns it for a part of a segment.
+    #[must_use]
+    pub fn of(self, segment: SegmentId, number: u64) -> Purpose {
+        Purpose { segment, number, ..self }
+    }
+
+    /// Returns it with or without a limit of time.
+    #[must_use]
+    pub fn limited(self, has_limit: bool) -> Purpose {
+        Purpose { has_limit, ..self }
+    }
+}
+
+/// What a context tells viewers.
+pub(crate) struct Telling {
+    record: Held<ContextRecord>,
+    rank: Option<Held<RankRecord>>,
+    purpose: Cell<Option<Purpose>>,
+    /// Since when the record says that the context waits; zero if it does not.
+    since_ns: Cell<u64>,
+    /// Changes with every entry of the record, so that a wait whose entry was replaced by that of
+    /// a wait within it writes its own again.
+    turn: Cell<u64>,
+    /// When a poll was last noted.
+    polled_ns: Cell<u64>,
+}
+
+impl Telling {
+    /// Without memory of the fabric's the record is one that only this context reads.
+    pub(crate) fn new(records: Option<Records>) -> Telling {
+        let (record, rank) = match records {
+            Some(Records { rank, context }) => (context, Some(rank)),
+            None => (std::sync::Arc::new(ContextRecord::default()).into(), None),
+        };
+        let (purpose, since_ns) = (Cell::new(None), Cell::new(0));
+        let (turn, polled_ns) = (Cell::new(0), Cell::new(0));
+        Telling { record, rank, purpose, since_ns, turn, polled_ns }
+    }
+
+    pub(crate) fn record(&self) -> &Held<ContextRecord> {
+        &self.record
+    }
+
+    #[cold]
+    fn end(&self, now_ns: u64) {
+        self.since_ns.set(0);
+        self.turn.set(self.turn.get() + 1);
+        self.record.end(now_ns);
+    }
+}
+
+/// Keeps the purpose of a context until dropped. See [`Context::begin`].
+pub struct Doing<'c> {
+    context: &'c Context,
+    is_outermost: bool,
+}
+
+impl Drop for Doing<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_outermost {
+            let telling = self.context.telling();
+            telling.purpose.set(None);
+            if telling.since_ns.get() != 0 {
+                telling.end(self.context.now_ns());
+            }
+        }
+    }
+}
+
+impl Context {
+    /// Says what the waits of this context are for, until the guard is dropped: for protocols, so
+    /// that viewers show a lock, for example, instead of a word. Within another purpose it says
+    /// nothing.
+    #[inline]
+    #[must_use = "the purpose is forgotten when the guard is dropped"]
+    pub fn begin(&self, purpose: Purpose) -> Doing<'_> {
+        let is_outermost = self.telling().purpose.get().is_none();
+        if is_outermost {
+            self.telling().purpose.set(Some(purpose));
+        }
+        Doing { context: self, is_outermost }
+    }
+
+    /// Notes that this context holds a lock, for viewers.
+    #[inline]
+    pub fn note_held(&self, segment: SegmentId, offset: u64, place: &'static Location<'static>) {
+        self.telling().record.hold(segment, offset, place);
+    }
+
+    /// Notes that this context holds a lock no more.
+    #[inline]
+    pub fn note_released(&self, segment: SegmentId, offset: u64) {
+        self.telling().record.unhold(segment, offset);
+    }
+
+    /// Gives memory of this rank, from byte `offset` of a segment on, a name that viewers show:
+    /// what locks and windows call when they are given one.
+    pub fn note_name(&self, segment: SegmentId, offset: u64, name: &str) {
+        if let Some(rank) = &self.telling().rank {
+            // There is room for a number of names; further ones are not shown.
+            rank.name(segment, offset, name);
+        }
+    }
+
+    fn purpose_or(&self, own: &dyn Fn() -> Purpose) -> Purpose {
+        self.telling().purpose.get().unwrap_or_else(own)
+    }
+
+    /// Notes that this context polls memory of other ranks.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn note_poll(&self, scope: &FailureScope<'_>) {
+        let place = Location::caller();
+        let polls = || Purpose::at(ActivityKind::Poll, "relax", place);
+        let waiting = Waiting::new(self, &polls, Event::Words(&[]), scope);
+        let (telling, now_ns) = (self.telling(), self.now_ns());
+        // Otherwise the context has done something else since it last polled.
+        if now_ns.saturating_sub(telling.polled_ns.replace(now_ns)) < POLLS_ON_NS {
+            waiting.since_ns.set(telling.since_ns.get());
+        }
+        waiting.lasts();
+        // The next look, or the end of the purpose, tells how it goes on.
+        std::mem::forget(waiting);
+    }
+}
+
+/// A wait, and what is to be told of it if it lasts.
+pub(crate) struct Waiting<'a> {
+    context: &'a Context,
+    /// Is asked only if the wait lasts.
+    purpose: &'a dyn Fn() -> Purpose,
+    pub(crate) event: Event<'a>,
+    pub(crate) scope: &'a FailureScope<'a>,
+    /// Since when it lasts, and the turn of its entry in the record; zero as long as it has none.
+    since_ns: Cell<u64>,
+    turn: Cell<u64>,
+}
+
+impl<'a> Waiting<'a> {
+    #[inline]
+    pub(crate) fn new(
+        context: &'a Context,
+        purpose: &'a dyn Fn() -> Purpose,
+        event: Event<'a>,
+        scope: &'a FailureScope<'a>,
+    ) -> Waiting<'a> {
+        let (since_ns, turn) = (Cell::new(0), Cell::new(0));
+        Waiting { context, purpose, event, scope, since_ns, turn }
+    }
+
+    /// Writes the entry of this wait into the record.
+    fn note(&self, telling: &Telling, now_ns: u64) {
+        if self.since_ns.get() == 0 {
+            self.since_ns.set(now_ns);
+        }
+        // The waits of a purpose last since its first one does.
+        let is_first = telling.purpose.get().is_none() || telling.since_ns.get() == 0;
+        let since_ns = if is_first { self.since_ns.get() } else { telling.since_ns.get() };
+        let turn = telling.turn.get() + 1;
+        telling.turn.set(turn);
+        self.turn.set(turn);
+        telling.since_ns.set(since_ns);
+        telling.record.begin(&self.activity(), since_ns);
+        telling.record.note_effort(self.context.job().state.effort());
+    }
+
+    #[cold]
+    fn forget(&self) {
+        let telling = self.context.telling();
+        // A purpose outlives its waits: the record stays until it is dropped.
+        if telling.purpose.get().is_none() {
+            telling.end(self.context.now_ns());
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.turn.get() != 0 {
+            self.forget();
+        }
+    }
+}
+
+impl Lasting for Waiting<'_> {
+    #[cold]
+    #[inline(never)]
+    fn lasts(&self) {
+        let telling = self.context.telling();
+        if telling.rank.is_none() {
+            return;
+        }
+        let now_ns = self.context.now_ns().max(1);
+        if self.turn.get() == 0 || self.turn.get() != telling.turn.get() {
+            self.note(telling, now_ns);
+        }
+        let seen = match self.event {
+            Event::Words([first, ..]) => first.memory.look(first.at.offset, first.at.width),
+            _ => None,
+        };
+        telling.record.look(seen.map_or(0, |word| word.load()), now_ns);
+    }
+
+    fn activity(&self) -> Activity {
+        let Purpose { kind, name, segment, number, size, root, place, has_limit } =
+            self.context.purpose_or(self.purpose);
+        let word = match self.event {
+            Event::Words([first, ..]) => Some(AwaitedWord {
+                segment: first.at.segment,
+                offset: first.at.offset,
+                bytes: first.at.width.bytes() as u8,
+            }),
+            _ => None,
+        };
+        let peers = match self.scope {
+            FailureScope::Everyone => Peers::All,
+            FailureScope::Among(members) | FailureScope::Members { members, .. } => {
+                if members.len() == self.context.size() as usize {
+                    Peers::All
+                } else {
+                    Peers::Among(members.iter().copied().collect())
+                }
+            }
+            FailureScope::Peer(rank) => Peers::One(*rank),
+            FailureScope::Agent(node) => Peers::Agent(*node),
+        };
+        let (name, place) = (name.into(), place.into());
+        Activity { kind, name, segment, number, size, root, place, word, peers, has_limit }
+    }
+}
