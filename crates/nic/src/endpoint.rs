@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use farside_fabric::record::Records;
 use farside_fabric::{
     Accumulate, Atomic, Connection, Departure, Effort, Error, Event, HandlerId, Hint, JobState,
     JobView, Landings, Loss, Mapped, Node, OldValue, PeerState, Rank, Region, Reply, Result,
@@ -45,6 +46,8 @@ pub struct Endpoint {
     /// The near part of the job.
     pub(crate) near: farside_shm::Endpoint,
     pub(crate) effort: Cell<Effort>,
+    /// The number of waits for which this thread still sleeps at once, as its processor is shared.
+    pub(crate) sleeps_first: Cell<u32>,
     /// Last: a rank that leaves says so when everything else is done.
     pub(crate) state: Arc<RankState>,
 }
@@ -53,7 +56,7 @@ impl Endpoint {
     /// Joins the job as a rank. Each rank joins once.
     pub fn join(job: Arc<Job>, rank: Rank) -> Result<Endpoint> {
         let ip = AddressTable::of(&job).ip()?;
-        Endpoint::join_over(job, rank, Arc::new(Udp { ip }))
+        Endpoint::join_over(job, rank, Arc::new(Udp { ip, datagram_bytes: None }))
     }
 
     /// Likewise, over another network.
@@ -73,7 +76,8 @@ impl Endpoint {
             let port = lock(&port);
             (port.endpoint().clone(), port.waiters.clone())
         };
-        Ok(Endpoint { port, waiters, transport, index, near, effort: Cell::default(), state })
+        let (effort, sleeps_first) = (Cell::default(), Cell::default());
+        Ok(Endpoint { port, waiters, transport, index, near, effort, sleeps_first, state })
     }
 
     /// The port. The progress thread lets go of it when this thread wants it.
@@ -113,6 +117,10 @@ impl JobState for Endpoint {
         self.near.job().state.leave();
     }
 
+    fn records(&self) -> Option<Records> {
+        self.near.job().state.records()
+    }
+
     fn effort(&self) -> Effort {
         let (near, far) = (self.near.job().state.effort(), self.effort.get());
         Effort {
@@ -138,7 +146,7 @@ impl Landings for Endpoint {
 
 impl Connection for Endpoint {
     // What goes to one peer is executed in the order in which it was posted, so a fence is near.
-    forward! { to .near: register deregister serve fence relax wake clock }
+    forward! { to .near: register deregister serve fence relax wake clock watch }
 
     fn job(&self) -> JobView<'_> {
         let RankState { rank, topology, caps, failures, .. } = &*self.state;
@@ -168,6 +176,7 @@ impl Connection for Endpoint {
         if bytes.len() >= STRAIGHT_BYTES {
             return self.put_long(place, fragments, bytes, counts);
         }
+        self.open_stream(self.server_of(to.rank)?, bytes.len());
         self.post_far(to.rank, |origin, server| {
             origin.put_some(server, place, &mut fragments, bytes, counts);
             fragments.is_done()
@@ -183,6 +192,7 @@ impl Connection for Endpoint {
             return Ok(Started::Done(Reply::None));
         }
         self.check_alive(to.rank)?;
+        self.open_stream(self.server_of(to.rank)?, length);
         let (place, counts) = (FarSegment::of(to), self.counts(to.segment));
         let started = self.begin_far(to.rank, |origin, server| {
             // SAFETY: by the caller's promise; a caller that gives up cancels the transfer.
@@ -206,6 +216,7 @@ impl Connection for Endpoint {
         if fragments.is_done() {
             return Ok(Started::Done(Reply::None));
         }
+        self.open_stream(self.server_of(from.rank)?, bytes as usize);
         let started = self.begin_fragments(
             from.rank,
             |origin| origin.begin_get(buffer),
@@ -233,6 +244,7 @@ impl Connection for Endpoint {
         accumulate.check(to, bytes.len())?;
         let (place, operands) = (FarSegment::of(to), Operands { accumulate, bytes });
         let mut fragments = Fragments::new(to.shape, accumulate.number().bytes());
+        self.open_stream(self.server_of(to.rank)?, bytes.len());
         if old == OldValue::Wanted {
             if fragments.is_done() {
                 return Ok(Started::Done(Reply::Bytes(Vec::new())));
@@ -425,8 +437,9 @@ impl Endpoint {
         }
     }
 
-    /// Puts from where the bytes are. Only what was not acknowledged in the end is copied: the
-    /// caller may use the bytes again.
+    /// Puts from where the bytes are, and returns when all of them have arrived: a copy of what has
+    /// not would take as long. While the progress thread drives the port, and if the target is
+    /// lost, what is under way is copied instead: the caller may use the bytes again.
     fn put_long(
         &self,
         place: FarSegment,
@@ -441,22 +454,28 @@ impl Endpoint {
             }
         }
         let server = self.server_of(place.rank)?;
-        let borrower = Borrower(self, server);
+        self.open_stream(server, bytes.len());
+        let _borrower = Borrower(self, server);
         while !fragments.is_done() {
-            let mut port = self.port_with_room(place.rank, |port| !port.origin.is_full(server))?;
-            // Acknowledgements make room, and spare copies.
+            let may_go = |port: &mut Port| {
+                // What was posted before goes first, and at once.
+                port.origin.push();
+                let is_queued = port.origin.must_queue(server) || port.has_background();
+                port.origin.goes_straight(server) || (is_queued && !port.origin.is_full(server))
+            };
+            let mut port = self.port_with_room(place.rank, may_go)?;
+            // Acknowledgements make room.
             port.look();
             // SAFETY: the bytes are borrowed until this function returns, and before that the
             // borrower lets everything be taken over.
             let went = unsafe { port.put_straight(server, place, &mut fragments, bytes, counts) };
-            if !went {
+            if !went && (port.origin.must_queue(server) || port.has_background()) {
                 port.origin.put_some(server, place, &mut fragments, bytes, counts);
                 port.send(server);
             }
         }
-        drop(borrower);
-        self.state.progress.arm();
-        Ok(())
+        let is_done = |port: &mut Port| port.has_background() || !port.origin.has_borrowed(server);
+        self.drive_until(|| self.check_alive(place.rank), is_done)
     }
 }
 

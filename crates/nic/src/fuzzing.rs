@@ -17,6 +17,7 @@ use crate::node::address_table::AddressTable;
 use crate::settings::Settings;
 use crate::target::memory::NodeMemory;
 use crate::target::service::{Nodes, Service};
+use crate::transport::Carrier;
 use crate::transport::seal::Key;
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, ServerId};
 
@@ -30,7 +31,7 @@ pub fn serve(job: &Arc<Job>, data: &[u8]) {
     let hosts = vec![IpAddr::V4(Ipv4Addr::LOCALHOST); 2];
     let nodes = Nodes { topology: (**job.topology()).clone(), hosts };
     let mut service = Service::new(ServerId(1), key.clone(), REPLY_BYTES, nodes, memory);
-    let mut out = |_, reply: &[u8]| assert!(reply.len() <= REPLY_BYTES + HEADER_BYTES);
+    let mut out = |_, reply: &[u8], _| assert!(reply.len() <= REPLY_BYTES + HEADER_BYTES);
     for (how, body) in Pieces(data) {
         let port = match how % 4 {
             0 => PortId::of_rank(Rank(0), 0),
@@ -40,14 +41,23 @@ pub fn serve(job: &Arc<Job>, data: &[u8]) {
         };
         let number = u64::from(how >> 2 & 127);
         let numbers = Acknowledgement { number, executed: 0, held: 0 };
-        service.receive(&sealed(&key, Kind::Request, port, numbers, body), &mut out);
+        service.receive(
+            &sealed(&key, Kind::Request, port, numbers, body),
+            Carrier::DATAGRAM,
+            &mut out,
+        );
         if how & 0x8000 != 0 {
             service.rest(&mut out);
         }
         // The bytes as they are, too.
-        service.receive(body, &mut out);
+        service.receive(body, Carrier::DATAGRAM, &mut out);
     }
     service.rest(&mut out);
+}
+
+/// Gives the bytes of a stream to both of its ends.
+pub fn stream(data: &[u8]) {
+    crate::transport::fuzz_frames(&Key::from_bytes([1; 16]), data);
 }
 
 /// Gives a sequence of replies to a port that has operations of every kind under way.

@@ -38,10 +38,11 @@ pub use endpoint::underlay::transport_of;
 pub use link::buffer::{Buffer, Loan};
 pub use node::server::NodeServer;
 pub use settings::{Server, ServerLocation, Settings, WaitStyle};
-pub use target::service::Refusals;
+pub use target::refusals::Refusals;
 pub use transport::direct::{Direct, Notice, Owed};
 pub use transport::seal::Key;
 pub use transport::udp::{SocketBuffer, Udp, socket_buffer};
 pub use transport::{
-    Address, MemoryRegistration, PeerAddress, RemoteKey, Transport, TransportEndpoint,
+    Address, Carrier, MemoryRegistration, PeerAddress, RemoteKey, StreamSettings, Streams,
+    Transport, TransportEndpoint,
 };

@@ -9,9 +9,10 @@ use farside_fabric::{
 };
 
 use super::Endpoint;
-use crate::clock::LONGEST_SLEEP;
+use crate::clock::{LONGEST_SLEEP, now_ns};
 use crate::initiator::origin::Origin;
 use crate::initiator::port::{BackgroundTransfer, Port, ticket};
+use crate::initiator::transfers::LONG_BYTES;
 use crate::node::rank_state::OUTSTANDING_MAX;
 use crate::transport::PeerAddress;
 use crate::transport::direct::Owed;
@@ -20,6 +21,19 @@ use crate::wire::ServerId;
 /// How often a thread looks for its answer before it sleeps. Between two looks it lets others run:
 /// the one that is to answer may need the processor.
 const LOOKS: u32 = 60;
+
+/// A thread that yields and gets its processor back only after so long shares it with one that
+/// computes.
+const CROWDED_NS: u64 = 200_000;
+/// The number of waits for which such a thread sleeps at once: the scheduler prefers a thread that
+/// is woken to one that has yielded.
+const SLEEPS_FIRST: u32 = 256;
+
+/// The number of fragments of a fetching operation that are asked for at a time.
+const FRAGMENTS_AT_ONCE: u32 = 8;
+
+/// How long a stream that is being opened is waited for.
+const STREAM_PATIENCE: Duration = Duration::from_millis(20);
 
 /// How far a port has come.
 pub(crate) enum Worked {
@@ -100,7 +114,7 @@ impl Endpoint {
         if port.has_background() {
             return if done(&mut port) { Worked::Done } else { Worked::InBackground(port.news()) };
         }
-        let looks_again_soon = looks > 0 && looks < LOOKS;
+        let looks_again_soon = looks > 0 && looks < LOOKS && self.sleeps_first.get() == 0;
         if looks_again_soon {
             port.look();
         } else {
@@ -109,7 +123,8 @@ impl Endpoint {
         if done(&mut port) {
             return Worked::Done;
         }
-        let nap = if looks < LOOKS { None } else { port.sleep_limit() };
+        let looks_again = looks < LOOKS && self.sleeps_first.get() == 0;
+        let nap = if looks_again { None } else { port.sleep_limit() };
         Worked::NotYet(nap.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP))
     }
 
@@ -122,11 +137,17 @@ impl Endpoint {
         longest: Duration,
     ) {
         let mut spent = self.effort.get();
-        if *looks < LOOKS && !matches!(worked, Worked::InBackground(_)) {
+        let sleeps_first = self.sleeps_first.get();
+        if *looks < LOOKS && sleeps_first == 0 && !matches!(worked, Worked::InBackground(_)) {
             *looks += 1;
             spent.yields += 1;
+            let yielded_ns = now_ns();
             std::thread::yield_now();
+            if now_ns().saturating_sub(yielded_ns) > CROWDED_NS {
+                self.sleeps_first.set(SLEEPS_FIRST);
+            }
         } else {
+            self.sleeps_first.set(sleeps_first.saturating_sub(1));
             spent.parks += 1;
             let (state, index) = (&self.state, self.index);
             state.table.set_asleep(state.rank, index, true);
@@ -174,13 +195,25 @@ impl Endpoint {
     pub(crate) fn post_far(
         &self,
         peer: Rank,
+        step: impl FnMut(&mut Origin, ServerId) -> bool,
+    ) -> Result<()> {
+        self.post_far_by(peer, 1, step)
+    }
+
+    /// Likewise, and sends after so many steps.
+    fn post_far_by(
+        &self,
+        peer: Rank,
+        at_once: u32,
         mut step: impl FnMut(&mut Origin, ServerId) -> bool,
     ) -> Result<()> {
         let server = self.server_of(peer)?;
-        loop {
+        for count in 1.. {
             let mut port = self.port_with_room(peer, |port| !port.origin.is_full(server))?;
             let is_last = step(&mut port.origin, server);
-            port.send(server);
+            if is_last || count % at_once == 0 {
+                port.send(server);
+            }
             drop(port);
             if is_last {
                 break;
@@ -209,6 +242,27 @@ impl Endpoint {
         Ok(Started::Pending(ticket::transfer(ticket)))
     }
 
+    /// Opens a stream to a server before the first long transfer, if packets for it are longer than
+    /// the path's datagrams. One that does not come soon is not waited for: until it is there, and
+    /// where there is none, datagrams carry everything.
+    pub(crate) fn open_stream(&self, server: ServerId, bytes: usize) {
+        if bytes < LONG_BYTES || !self.port().open_stream(server) {
+            return;
+        }
+        let begin = Instant::now();
+        loop {
+            let mut port = self.port();
+            if !port.has_background() {
+                port.drive();
+            }
+            if !port.open_stream(server) || begin.elapsed() > STREAM_PATIENCE {
+                return;
+            }
+            drop(port);
+            std::thread::yield_now();
+        }
+    }
+
     /// Begins a fetching operation of one or more fragments: `begin` makes its ticket, and `step`
     /// adds a fragment and says whether it was the last.
     pub(crate) fn begin_fragments(
@@ -225,7 +279,9 @@ impl Endpoint {
             ticket
         })?;
         if let (Some(ticket), false) = (first, is_last) {
-            let asked = self.post_far(peer, |origin, server| step(origin, server, ticket));
+            let asked = self.post_far_by(peer, FRAGMENTS_AT_ONCE, |origin, server| {
+                step(origin, server, ticket)
+            });
             if let Err(error) = asked {
                 self.port().origin.cancel(ticket);
                 return Err(error);
@@ -296,6 +352,9 @@ impl Endpoint {
             if left == Some(Duration::ZERO) {
                 return Ok(Wake::TimedOut);
             }
+            if let Some(lasting) = wait.lasting.filter(|_| looks >= LOOKS) {
+                lasting.lasts();
+            }
             self.rest(
                 &mut looks,
                 wait.known_departures,
@@ -332,6 +391,9 @@ impl Endpoint {
                 // come to this port, and to nobody else. So do the completions that agents must be
                 // told of, but those come soon.
                 looks = LOOKS;
+            }
+            if let Some(lasting) = wait.lasting.filter(|_| looks >= LOOKS) {
+                lasting.lasts();
             }
             let patience = self.port().sleep_limit().unwrap_or(LONGEST_SLEEP);
             self.rest(

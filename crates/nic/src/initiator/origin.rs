@@ -18,10 +18,11 @@ mod state;
 use farside_fabric::{Rank, Reply, Result, Ticket};
 
 use super::transfers::Transfers;
+use crate::link::Sent;
 use crate::link::buffer::Loan;
 use crate::link::variant::{Right, Variant};
-use crate::transport::Address;
 use crate::transport::seal::Key;
+use crate::transport::{Address, Carrier, LONG_PACKET_BYTES};
 use crate::wire::{self, Header, Kind, PortId, ServerId};
 
 use self::peer::{Packet, Peer};
@@ -45,6 +46,21 @@ pub(crate) trait Wire {
         self.send(to, &[head, rest].concat());
     }
 
+    /// Likewise, by the stream to that server if there is one. Returns what carries it. It may wait
+    /// for [`Wire::flush`].
+    fn send_by_stream(&mut self, to: ServerId, head: &[u8], rest: &[u8]) -> Carrier {
+        self.send_parts(to, head, rest);
+        Carrier::DATAGRAM
+    }
+
+    /// Returns whether the stream to a server takes one more datagram now.
+    fn has_room(&self, _to: ServerId) -> bool {
+        true
+    }
+
+    /// Sends what waits in the stream to a server.
+    fn flush(&self, _to: ServerId) {}
+
     /// Returns whether to send more now. If not, the caller comes back for the rest soon.
     fn goes_on(&self) -> bool {
         true
@@ -55,6 +71,21 @@ impl<F: FnMut(ServerId, &[u8])> Wire for F {
     fn send(&mut self, to: ServerId, packet: &[u8]) {
         self(to, packet);
     }
+}
+
+/// Sends a datagram, or by stream.
+fn send_parts(
+    wire: &mut dyn Wire,
+    to: ServerId,
+    head: &[u8],
+    rest: &[u8],
+    by_stream: bool,
+) -> Carrier {
+    if by_stream {
+        return wire.send_by_stream(to, head, rest);
+    }
+    wire.send_parts(to, head, rest);
+    Carrier::DATAGRAM
 }
 
 /// All connections of one port.
@@ -130,6 +161,28 @@ impl<V: Variant> Origin<V> {
         self.reply_address = Some(address);
     }
 
+    /// Learns the stream to a server; [`Carrier::DATAGRAM`] if there is none. What another one has
+    /// carried is lost.
+    pub(crate) fn set_stream(&mut self, server: ServerId, stream: Carrier) {
+        self.peers[server.0 as usize].sender.set_stream(stream);
+    }
+
+    /// Returns the servers to which something is unfinished.
+    pub(crate) fn active(&self) -> &[ServerId] {
+        &self.active
+    }
+
+    /// Returns whether the longest datagram is shorter than what a stream carries.
+    pub(crate) fn wants_streams(&self) -> bool {
+        self.packet_bytes < LONG_PACKET_BYTES
+    }
+
+    /// Returns the length of the longest packet of a long transfer.
+    fn long_bytes(&self, server: ServerId) -> usize {
+        let has_stream = self.peers[server.0 as usize].sender.stream().is_stream();
+        if has_stream { self.packet_bytes.max(LONG_PACKET_BYTES) } else { self.packet_bytes }
+    }
+
     fn activate(&mut self, server: ServerId) {
         let peer = &mut self.peers[server.0 as usize];
         if !peer.is_active {
@@ -144,8 +197,14 @@ impl<V: Variant> Origin<V> {
         active.retain(|&server| {
             self.send_to(server, now_ns, wire);
             let peer = &mut self.peers[server.0 as usize];
-            peer.sender
-                .repeat_overdue(now_ns, |packet, lent| wire.send_parts(server, packet, lent));
+            let mut is_gathered = false;
+            peer.sender.repeat_overdue(now_ns, |packet, lent, by_stream| {
+                is_gathered |= by_stream;
+                send_parts(wire, server, packet, lent, by_stream)
+            });
+            if is_gathered {
+                wire.flush(server);
+            }
             peer.is_active = peer.has_something() || !peer.sender.is_idle();
             peer.is_active
         });
@@ -156,17 +215,22 @@ impl<V: Variant> Origin<V> {
     /// Sends to one server what may be sent.
     pub(crate) fn send_to(&mut self, server: ServerId, now_ns: u64, wire: &mut dyn Wire) {
         let (port, key, reply_port) = (self.id, &self.key, self.reply_port);
+        let packet_bytes = self.packet_bytes;
         let peer = &mut self.peers[server.0 as usize];
         if peer.is_lost {
             peer.abandon();
             return;
         }
-        while peer.sender.may_send() {
-            let packet = match peer.pop() {
-                Some(packet) => packet,
-                None if peer.is_worth_sending() => std::mem::take(&mut peer.batch),
-                None => break,
-            };
+        let mut is_gathered = false;
+        while let Some(next) = peer.next() {
+            let is_long = next.is_long(packet_bytes);
+            let by_stream = is_long && peer.sender.stream().is_stream();
+            // Short packets, which ask for long answers, always find room.
+            let has_room = !by_stream || next.is_short(packet_bytes) || wire.has_room(server);
+            if !peer.sender.may_send(by_stream) || !has_room {
+                break;
+            }
+            let Some(packet) = peer.pop() else { break };
             let Packet { mut bytes, loan, wants_answer, .. } = packet;
             let number = peer.sender.next_number();
             let header = Header {
@@ -180,11 +244,16 @@ impl<V: Variant> Origin<V> {
             };
             let lent = loan.as_ref().map_or(&[][..], Loan::bytes);
             wire::seal_parts(key, &header, &mut bytes, lent);
-            wire.send_parts(server, &bytes, lent);
-            peer.sender.keep(bytes, loan, wants_answer, now_ns);
+            let carrier = send_parts(wire, server, &bytes, lent, by_stream);
+            is_gathered |= by_stream;
+            let sent = Sent { packet: bytes, loan, wants_answer, is_long, carrier };
+            peer.sender.keep(sent, now_ns);
             if !wire.goes_on() {
                 break;
             }
+        }
+        if is_gathered {
+            wire.flush(server);
         }
     }
 
@@ -192,8 +261,11 @@ impl<V: Variant> Origin<V> {
     #[inline]
     pub(crate) fn is_ready(&self, server: ServerId) -> bool {
         let peer = &self.peers[server.0 as usize];
-        peer.is_lost
-            || ((!peer.queue.is_empty() || peer.is_worth_sending()) && peer.sender.may_send())
+        let may_send = |next: &Packet| {
+            let is_long = next.is_long(self.packet_bytes);
+            peer.sender.may_send(is_long && peer.sender.stream().is_stream())
+        };
+        peer.is_lost || peer.next().is_some_and(may_send)
     }
 
     /// Returns the number of retransmissions.

@@ -21,7 +21,7 @@ use crate::clock::now_ns;
 use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::{Origin, SendNow, Wire};
 use crate::transport::direct::{Notice, Owed};
-use crate::transport::{PeerAddress, TransportEndpoint};
+use crate::transport::{Carrier, PeerAddress, TransportEndpoint};
 use crate::wire::ServerId;
 use crate::wire::request::Request;
 
@@ -165,6 +165,36 @@ impl Port {
         self.origin.ends() + self.wakeups + direct
     }
 
+    /// Lets the origin know the streams to the servers that it has something for.
+    fn refresh_streams(&mut self) {
+        let Port { endpoint, origin, peers, .. } = self;
+        let Some(streams) = endpoint.streams() else { return };
+        for at in 0..origin.active().len() {
+            let server = origin.active()[at];
+            if let Some(peer) = peers[server.0 as usize] {
+                origin.set_stream(server, streams.to(peer));
+            }
+        }
+    }
+
+    /// Lets the origin know the stream to a server.
+    #[inline]
+    fn refresh_stream(&mut self, server: ServerId) {
+        if let (Some(streams), Some(peer)) = (self.endpoint.streams(), self.peer_address(server)) {
+            self.origin.set_stream(server, streams.to(peer));
+        }
+    }
+
+    /// Begins to open a stream to a server, if long packets need one. Returns whether one is under
+    /// way.
+    pub(crate) fn open_stream(&mut self, server: ServerId) -> bool {
+        self.refresh_stream(server);
+        match (self.endpoint.streams(), self.peer_address(server)) {
+            (Some(streams), Some(peer)) if self.origin.wants_streams() => streams.open(peer),
+            _ => false,
+        }
+    }
+
     /// Sends to a server what may be sent. Often that is nothing, and the clock is not read. What
     /// is lent is sent when a thread waits for it or the progress thread drives the port.
     #[inline]
@@ -172,6 +202,7 @@ impl Port {
         if !self.origin.is_ready(server) || self.origin.has_lent_next(server) {
             return;
         }
+        self.refresh_stream(server);
         self.origin.send_to(
             server,
             now_ns(),
@@ -192,6 +223,7 @@ impl Port {
         bytes: &[u8],
         counts: bool,
     ) -> bool {
+        self.refresh_stream(server);
         let mut wire = Sending::of(&self.endpoint, &self.peers, &self.waiters);
         let now = SendNow { now_ns: now_ns(), wire: &mut wire };
         // SAFETY: by the caller's promise.
@@ -232,18 +264,23 @@ impl Port {
             if count > 0 && self.has_waiter() {
                 return true;
             }
-            match self.endpoint.receive(&mut self.buffer) {
-                // A wakeup.
-                Some(0) => self.wakeups += 1,
-                Some(length) => {
-                    // A datagram that is refused changes nothing.
-                    let _ = self.origin.receive(&self.buffer[..length], now_ns());
-                    if !self.origin.is_waiting() {
-                        // No further reply is awaited.
-                        return true;
-                    }
+            let Port { endpoint, origin, buffer, wakeups, .. } = self;
+            let mut is_reply = false;
+            let came = endpoint.deliver(buffer, &mut |packet, _| {
+                if packet.is_empty() {
+                    *wakeups += 1;
+                    return;
                 }
-                None => return count > 0,
+                is_reply = true;
+                // A packet that is refused changes nothing.
+                let _ = origin.receive(packet, now_ns());
+            });
+            if !came {
+                return count > 0;
+            }
+            if is_reply && !self.origin.is_waiting() {
+                // No further reply is awaited.
+                return true;
             }
         }
         true
@@ -254,6 +291,7 @@ impl Port {
         self.pass_on_notices();
         self.attend_to_calls(now);
         if self.origin.is_busy() {
+            self.refresh_streams();
             self.origin.pump(now, &mut Sending::of(&self.endpoint, &self.peers, &self.waiters));
         }
     }
@@ -373,6 +411,28 @@ impl Wire for Sending<'_> {
     fn send_parts(&mut self, to: ServerId, head: &[u8], rest: &[u8]) {
         if let Some(address) = self.peers.get(to.0 as usize).copied().flatten() {
             self.endpoint.send(address, head, rest);
+        }
+    }
+
+    fn send_by_stream(&mut self, to: ServerId, head: &[u8], rest: &[u8]) -> Carrier {
+        match self.peers.get(to.0 as usize).copied().flatten() {
+            Some(address) => self.endpoint.send_by_stream(address, head, rest, true),
+            None => Carrier::DATAGRAM,
+        }
+    }
+
+    fn has_room(&self, to: ServerId) -> bool {
+        match (self.endpoint.streams(), self.peers.get(to.0 as usize).copied().flatten()) {
+            (Some(streams), Some(peer)) => streams.has_room(peer),
+            _ => true,
+        }
+    }
+
+    fn flush(&self, to: ServerId) {
+        if let (Some(streams), Some(peer)) =
+            (self.endpoint.streams(), self.peers.get(to.0 as usize).copied().flatten())
+        {
+            streams.flush(peer);
         }
     }
 

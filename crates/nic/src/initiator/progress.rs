@@ -188,7 +188,14 @@ impl Shared {
             match port.try_lock() {
                 Ok(mut port) if port.origin.is_busy() || has_direct(&port) => {
                     port.origin.push();
+                    let before = port.news();
                     port.drive();
+                    // The port's thread may sleep until what was read here arrives.
+                    if port.news() != before
+                        && let Ok(wakeup) = port.endpoint().wakeup_address()
+                    {
+                        port.endpoint().wake(wakeup);
+                    }
                     is_busy = true;
                     if port.origin.has_unsent() || has_direct(&port) {
                         pause = UNSENT;

@@ -181,6 +181,11 @@ impl<V: Variant> Transfers<V> {
             .is_some_and(|transfer| transfer.left > 0 && transfer.bytes >= LONG_BYTES)
     }
 
+    /// Returns the number of bytes that a transfer moves.
+    pub(crate) fn bytes(&mut self, ticket: Ticket) -> usize {
+        self.get_mut(ticket).map_or(0, |transfer| transfer.bytes)
+    }
+
     /// Takes the outcome of a transfer, if it is complete; that uses up the ticket.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Result<Option<Reply>> {
         match self.get_mut(ticket) {

@@ -96,7 +96,13 @@ impl From<&'static [u8]> for Loan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Sender;
+    use crate::link::{Sender, Sent};
+    use crate::transport::Carrier;
+
+    fn sent(loan: Loan) -> Sent {
+        let (packet, loan, carrier) = (vec![1, 2], Some(loan), Carrier::DATAGRAM);
+        Sent { packet, loan, wants_answer: false, is_long: false, carrier }
+    }
 
     #[test]
     fn what_was_lent_is_copied_before_the_lender_uses_it_again() {
@@ -104,11 +110,14 @@ mod tests {
         let mut sender: Sender = Sender::new();
         let mut data = vec![7u8; 3];
         // SAFETY: it is taken over before the bytes are changed.
-        sender.keep(vec![1, 2], Some(unsafe { Loan::new(&data, None) }), false, 1);
+        sender.keep(sent(unsafe { Loan::new(&data, None) }), 1);
         sender.take_over(|part| part.is_none());
         data.fill(9);
         let mut repeated = Vec::new();
-        sender.repeat_overdue(LATER_NS, |packet, lent| repeated.push([packet, lent].concat()));
+        sender.repeat_overdue(LATER_NS, |packet, lent, _| {
+            repeated.push([packet, lent].concat());
+            Carrier::DATAGRAM
+        });
         assert_eq!(repeated, [[1, 2, 7, 7, 7]]);
     }
 
@@ -118,10 +127,16 @@ mod tests {
         let mut sender: Sender = Sender::new();
         let data = vec![7u8; 3];
         // SAFETY: the bytes outlive the sender's use of them.
-        sender.keep(vec![1, 2], Some(unsafe { Loan::new(&data, None) }), false, 1);
+        sender.keep(sent(unsafe { Loan::new(&data, None) }), 1);
         let mut repeated = Vec::new();
-        sender.repeat_overdue(LATER_NS, |packet, lent| repeated.push([packet, lent].concat()));
-        sender.repeat_overdue(3 * LATER_NS, |packet, lent| repeated.push([packet, lent].concat()));
+        sender.repeat_overdue(LATER_NS, |packet, lent, _| {
+            repeated.push([packet, lent].concat());
+            Carrier::DATAGRAM
+        });
+        sender.repeat_overdue(3 * LATER_NS, |packet, lent, _| {
+            repeated.push([packet, lent].concat());
+            Carrier::DATAGRAM
+        });
         assert_eq!(repeated, [[1, 2, 7, 7, 7]; 2]);
     }
 }

@@ -11,9 +11,11 @@
 //!
 //! A request is closed when it has been executed *and*, if it wants an answer, answered. The
 //! receiver keeps the answers of the last [`WINDOW`] requests, so that a repeated request is
-//! answered and not executed again. The sender never has a request under way that is [`WINDOW`] or
-//! more ahead of the oldest open one, so when request `n` arrives, all up to `n - WINDOW` are
-//! closed and are never repeated: the table is long enough.
+//! answered and not executed again. What carries a request, a datagram or a stream, makes no
+//! difference to that: a stream that breaks has lost some requests, and may have lost replies. The
+//! sender never has a request under way that is [`WINDOW`] or more ahead of the oldest open one, so
+//! when request `n` arrives, all up to `n - WINDOW` are closed and are never repeated: the table is
+//! long enough.
 
 pub(crate) mod buffer;
 mod receiver;
@@ -21,7 +23,7 @@ mod sender;
 pub(crate) mod variant;
 
 pub(crate) use receiver::{Receiver, Verdict};
-pub(crate) use sender::{Acknowledgement, Sender};
+pub(crate) use sender::{Acknowledgement, Sender, Sent};
 
 /// The number of requests of a connection that may be open at a time: the limit on unacknowledged
 /// operations that makes the table of return values sound \[NIC02 section III-B\].

@@ -3,22 +3,24 @@
 //! Paper:   \[NIC02 section III-A\]: a send record with a time stamp for each packet, kept until it
 //!          is acknowledged; \[NIC02 section III-B\]: a limit on unacknowledged operations.
 //! Differs: the time-out follows the measured round trip, as in TCP; a packet that three later ones
-//!          have overtaken is sent again at once; the window shrinks with losses.
+//!          have overtaken is sent again at once; the window shrinks with losses. What a stream
+//!          carries is repeated when the stream has broken.
 
 #[cfg(test)]
 mod state;
+#[cfg(test)]
+mod streamed;
+mod timing;
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
 use crate::link::buffer::Loan;
 use crate::link::variant::{Right, Variant};
+use crate::transport::Carrier;
 
-/// The time-out before the first round trip has been measured.
-const TIMEOUT_FIRST_NS: u64 = 50_000_000;
-/// The shortest time-out: an agent that is not scheduled for a moment is no loss.
-const TIMEOUT_MIN_NS: u64 = 4_000_000;
-const TIMEOUT_MAX_NS: u64 = 500_000_000;
+use self::timing::{TIMEOUT_MAX_NS, Timeouts, Timing};
+
 /// The time-out is doubled after so many sends of one request.
 const SENDS_PER_DOUBLING: u32 = 3;
 /// The number of requests that may be under way at first.
@@ -39,6 +41,10 @@ pub(crate) struct Sender<V = Right> {
     /// The time of the last halving: losses of the same moment halve once.
     halved_ns: u64,
     timing: Timing,
+    /// The round trips by stream, which include the time in its queues.
+    stream_timing: Timing,
+    /// The stream to the server, if there is one.
+    stream: Carrier,
     /// Requests below this number were under way when one was repeated. Their round trips are not
     /// measured, since they may have waited for that one.
     unclear: u64,
@@ -64,6 +70,10 @@ struct Record {
     packet: Vec<u8>,
     /// The end of the packet, while it is lent.
     loan: Option<Loan>,
+    /// What has carried it last.
+    carrier: Carrier,
+    /// Whether it, or its answer, is too long for a datagram of the path.
+    is_long: bool,
     wants_answer: bool,
     answered: bool,
     /// It has arrived ahead of its turn.
@@ -73,6 +83,17 @@ struct Record {
     /// The number that was next when it was last sent: requests from that number on were sent after
     /// it.
     next_then: u64,
+}
+
+/// A request that is being sent.
+pub(crate) struct Sent {
+    pub(crate) packet: Vec<u8>,
+    /// Its end, if that is lent until [`Sender::take_over`], or until the request is closed.
+    pub(crate) loan: Option<Loan>,
+    pub(crate) wants_answer: bool,
+    /// Whether it, or its answer, is too long for a datagram of the path.
+    pub(crate) is_long: bool,
+    pub(crate) carrier: Carrier,
 }
 
 impl<V: Variant> Sender<V> {
@@ -85,14 +106,36 @@ impl<V: Variant> Sender<V> {
             credit: 0,
             halved_ns: 0,
             timing: Timing::default(),
+            stream_timing: Timing::default(),
+            stream: Carrier::DATAGRAM,
             unclear: 0,
             repeated: 0,
             variant: PhantomData,
         }
     }
 
-    /// Returns whether one more request may be sent now.
-    pub(crate) fn may_send(&self) -> bool {
+    /// Returns the stream to the server, if there is one.
+    pub(crate) fn stream(&self) -> Carrier {
+        self.stream
+    }
+
+    /// Learns the stream to the server. What another one has carried is lost, unless its reply is
+    /// under way.
+    pub(crate) fn set_stream(&mut self, stream: Carrier) {
+        if stream == self.stream {
+            return;
+        }
+        self.stream = stream;
+        for record in &mut self.records {
+            if record.carrier.is_stream() && record.carrier != stream {
+                (record.carrier, record.sent_ns) = (Carrier::DATAGRAM, 0);
+            }
+        }
+    }
+
+    /// Returns whether one more request may be sent now. How many a stream carries at a time is
+    /// limited by the window alone: TCP adapts to the network.
+    pub(crate) fn may_send(&self, by_stream: bool) -> bool {
         // Those under way have consecutive numbers, so none is further ahead of the oldest than the
         // server's table is long.
         let window = if V::KEEPS_TO_WINDOW { V::WINDOW } else { V::WINDOW + 1 };
@@ -101,7 +144,7 @@ impl<V: Variant> Sender<V> {
         } else {
             self.records.iter().filter(|record| !record.is_closed::<V>(self.executed)).count()
         };
-        (under_way as u64) < self.allowed.min(window)
+        (under_way as u64) < if by_stream { window } else { self.allowed.min(window) }
     }
 
     /// Returns whether nothing is under way.
@@ -141,21 +184,18 @@ impl<V: Variant> Sender<V> {
         self.repeated
     }
 
-    /// Makes the send record of a request that is being sent, whose number is
-    /// [`Sender::next_number`]. Its end may be lent until [`Sender::take_over`], or until it is
-    /// closed.
-    pub(crate) fn keep(
-        &mut self,
-        packet: Vec<u8>,
-        loan: Option<Loan>,
-        wants_answer: bool,
-        now_ns: u64,
-    ) {
-        debug_assert!(self.may_send());
+    /// Makes the send record of a request, whose number is [`Sender::next_number`].
+    pub(crate) fn keep(&mut self, sent: Sent, now_ns: u64) {
+        let Sent { packet, loan, wants_answer, is_long, carrier } = sent;
+        // A stream may have broken while the packet was given to it: then it went as a datagram,
+        // and may be one more than the network should carry, but never one more than the window.
+        debug_assert!(self.may_send(true));
         self.records.push_back(Record {
             number: self.next,
             packet,
             loan,
+            carrier,
+            is_long,
             wants_answer,
             answered: false,
             held: false,
@@ -164,6 +204,13 @@ impl<V: Variant> Sender<V> {
             next_then: self.next + 1,
         });
         self.next += 1;
+    }
+
+    /// Returns whether anything is still lent for the parts that `whose` selects.
+    pub(crate) fn has_loan(&self, whose: impl Fn(Option<u32>) -> bool) -> bool {
+        let is_whose =
+            |record: &Record| record.loan.as_ref().is_some_and(|loan| whose(loan.part()));
+        self.records.iter().any(is_whose)
     }
 
     /// Copies what is still lent for the parts that `whose` selects, and returns the loans.
@@ -205,14 +252,17 @@ impl<V: Variant> Sender<V> {
             // taken for lost has no time stamp.
             let is_clear =
                 record.sends == 1 && record.sent_ns != 0 && record.number >= self.unclear;
+            let by_stream = record.carrier.is_stream();
             if !was_closed && record.is_closed::<V>(executed) && is_clear {
-                self.timing.measured(now_ns.saturating_sub(record.sent_ns));
+                let timing = if by_stream { &mut self.stream_timing } else { &mut self.timing };
+                timing.measured(now_ns.saturating_sub(record.sent_ns));
             }
             // Enough later requests have arrived, or been answered: this one, or its answer, is
-            // lost and not overtaken.
+            // lost and not overtaken. A stream loses nothing, but datagrams overtake it.
             let seen = if record.number > executed { highest_held } else { number };
             if record.is_open::<V>(executed)
                 && !record.held
+                && !by_stream
                 && record.next_then + (V::OVERTAKEN_BY - 1) <= seen
             {
                 record.sent_ns = 0;
@@ -220,8 +270,8 @@ impl<V: Variant> Sender<V> {
         }
         while self.records.front().is_some_and(|record| record.is_closed::<V>(executed)) {
             if let Some(record) = self.records.pop_front() {
+                self.credit += u64::from(!record.carrier.is_stream());
                 done(record.packet, record.loan);
-                self.credit += 1;
             }
         }
         if self.credit >= self.allowed {
@@ -231,23 +281,29 @@ impl<V: Variant> Sender<V> {
         is_news
     }
 
-    /// Calls `send` with every request that is overdue, and its end if that is lent.
-    pub(crate) fn repeat_overdue(&mut self, now_ns: u64, mut send: impl FnMut(&[u8], &[u8])) {
-        let timeout = self.timing.timeout_ns();
-        let mut lost = false;
+    /// Calls `send` with every request that is overdue, its end if that is lent, and whether it
+    /// goes by stream; `send` returns what carries it.
+    pub(crate) fn repeat_overdue(
+        &mut self,
+        now_ns: u64,
+        mut send: impl FnMut(&[u8], &[u8], bool) -> Carrier,
+    ) {
+        let timeouts = self.timeouts();
+        let (stream, mut lost) = (self.stream, false);
         for record in &mut self.records {
-            if !record.is_open::<V>(self.executed) || now_ns < record.due_ns(timeout) {
+            if !record.is_open::<V>(self.executed) || now_ns < record.due_ns(timeouts) {
                 continue;
             }
-            lost = true;
+            lost |= !record.carrier.is_stream();
             record.sent_ns = now_ns;
             record.sends = record.sends.saturating_add(1);
             record.next_then = self.next;
             self.unclear = self.next;
             self.repeated += 1;
-            send(&record.packet, record.loan.as_ref().map_or(&[], Loan::bytes));
+            let lent = record.loan.as_ref().map_or(&[][..], Loan::bytes);
+            record.carrier = send(&record.packet, lent, record.is_long && stream.is_stream());
         }
-        if lost && now_ns.saturating_sub(self.halved_ns) > timeout {
+        if lost && now_ns.saturating_sub(self.halved_ns) > timeouts.datagram_ns {
             self.halved_ns = now_ns;
             self.allowed = (self.allowed / 2).max(2);
             self.credit = 0;
@@ -256,9 +312,16 @@ impl<V: Variant> Sender<V> {
 
     /// Returns the time for the next [`Sender::repeat_overdue`]; `None` if nothing is under way.
     pub(crate) fn due_ns(&self) -> Option<u64> {
-        let timeout = self.timing.timeout_ns();
+        let timeouts = self.timeouts();
         let open = self.records.iter().filter(|record| record.is_open::<V>(self.executed));
-        open.map(|record| record.due_ns(timeout)).min()
+        open.map(|record| record.due_ns(timeouts)).min()
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        Timeouts {
+            datagram_ns: self.timing.timeout_ns(),
+            stream_ns: self.stream_timing.stream_timeout_ns(),
+        }
     }
 
     /// Drops all records: the server is lost.
@@ -285,47 +348,24 @@ impl Record {
         }
     }
 
-    fn due_ns(&self, timeout_ns: u64) -> u64 {
+    fn due_ns(&self, timeouts: Timeouts) -> u64 {
         if self.sent_ns == 0 {
             return 0;
+        }
+        if self.carrier.is_stream() {
+            return self.sent_ns.saturating_add(timeouts.stream_ns);
         }
         // A loss halves what may be under way, which relieves a congested network. A longer wait is
         // for servers that do not answer at all.
         let doublings = ((self.sends - 1) / SENDS_PER_DOUBLING).min(6);
-        self.sent_ns.saturating_add(timeout_ns.saturating_mul(1 << doublings).min(TIMEOUT_MAX_NS))
-    }
-}
-
-/// The round-trip time: a moving average and its deviation, as TCP keeps them.
-#[derive(Default)]
-#[cfg_attr(test, derive(Clone))]
-struct Timing {
-    smooth_ns: u64,
-    deviation_ns: u64,
-}
-
-impl Timing {
-    fn measured(&mut self, sample_ns: u64) {
-        let sample = sample_ns.max(1);
-        if self.smooth_ns == 0 {
-            (self.smooth_ns, self.deviation_ns) = (sample, sample / 2);
-            return;
-        }
-        let off = self.smooth_ns.abs_diff(sample);
-        self.deviation_ns = self.deviation_ns - self.deviation_ns / 4 + off / 4;
-        self.smooth_ns = (self.smooth_ns - self.smooth_ns / 8 + sample / 8).max(1);
-    }
-
-    fn timeout_ns(&self) -> u64 {
-        if self.smooth_ns == 0 {
-            return TIMEOUT_FIRST_NS;
-        }
-        (self.smooth_ns + 4 * self.deviation_ns).clamp(TIMEOUT_MIN_NS, TIMEOUT_MAX_NS)
+        let timeout_ns = timeouts.datagram_ns.saturating_mul(1 << doublings).min(TIMEOUT_MAX_NS);
+        self.sent_ns.saturating_add(timeout_ns)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::timing::TIMEOUT_FIRST_NS;
     use super::*;
     use crate::link::WINDOW;
 
@@ -333,36 +373,44 @@ mod tests {
         let mut sender = Sender::new();
         sender.allowed = WINDOW;
         for _ in 0..count {
-            sender.keep(Vec::new(), None, wants_answer, 1);
+            sender.keep(empty(wants_answer, Carrier::DATAGRAM), 1);
         }
         sender
     }
 
-    fn forget(_: Vec<u8>, _: Option<Loan>) {}
+    pub(super) fn empty(wants_answer: bool, carrier: Carrier) -> Sent {
+        let is_long = carrier.is_stream();
+        Sent { packet: Vec::new(), loan: None, wants_answer, is_long, carrier }
+    }
 
-    fn reply(number: u64, executed: u64, held: u64) -> Acknowledgement {
+    pub(super) fn forget(_: Vec<u8>, _: Option<Loan>) {}
+
+    pub(super) fn reply(number: u64, executed: u64, held: u64) -> Acknowledgement {
         Acknowledgement { number, executed, held }
     }
 
-    fn overdue(sender: &mut Sender, now_ns: u64) -> usize {
-        let mut count = 0;
-        sender.repeat_overdue(now_ns, |_, _| count += 1);
+    pub(super) fn overdue(sender: &mut Sender, now_ns: u64) -> usize {
+        let (mut count, sender_stream) = (0, sender.stream());
+        sender.repeat_overdue(now_ns, |_, _, by_stream| {
+            count += 1;
+            if by_stream { sender_stream } else { Carrier::DATAGRAM }
+        });
         count
     }
 
     #[test]
     fn the_window_is_counted_from_the_oldest_open_request() {
         let mut sender = sender(WINDOW, true);
-        assert!(!sender.may_send());
+        assert!(!sender.may_send(false));
         // All were executed, but the first answer is missing: its repetition must still be
         // answered.
         for number in 2..=WINDOW {
             sender.acknowledge(reply(number, WINDOW, 0), 2, forget);
         }
-        assert!(!sender.may_send());
+        assert!(!sender.may_send(false));
         assert_eq!(sender.executed(), WINDOW);
         sender.acknowledge(reply(1, WINDOW, 0), 3, forget);
-        assert!(sender.may_send() && sender.is_idle());
+        assert!(sender.may_send(false) && sender.is_idle());
     }
 
     #[test]
@@ -412,7 +460,7 @@ mod tests {
         sender.acknowledge(reply(0, 1, 0b111), 12, forget);
         assert_eq!(overdue(&mut sender, 13), 1, "2 is lost");
         for _ in 6..=8 {
-            sender.keep(Vec::new(), None, false, 14);
+            sender.keep(empty(false, Carrier::DATAGRAM), 14);
         }
         // 6 and 7 were sent after 2 was repeated: it may still be late. With 8 it is not.
         sender.acknowledge(reply(0, 1, 0b1_1111), 15, forget);
@@ -452,7 +500,7 @@ mod tests {
         let late = |sender: &mut Sender| sender.acknowledge(reply(0, 0, 0b011), 20, forget);
         assert!(sender.acknowledge(reply(0, 5, 0), 10, forget));
         for _ in 6..=9 {
-            sender.keep(Vec::new(), None, false, 10);
+            sender.keep(empty(false, Carrier::DATAGRAM), 10);
         }
         assert!(!late(&mut sender), "no news");
         assert_eq!(overdue(&mut sender, 10 + TIMEOUT_MAX_NS), 4, "7 and 8 have not arrived");

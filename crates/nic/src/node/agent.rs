@@ -18,7 +18,8 @@ use crate::initiator::origin::Origin;
 use crate::lock::lock;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
-use crate::target::service::{Refusals, Service};
+use crate::target::refusals::Refusals;
+use crate::target::service::Service;
 use crate::transport::PeerAddress;
 use crate::wire::request::Request;
 use crate::wire::{self, ServerId};
@@ -165,17 +166,28 @@ impl Agent {
             return;
         }
         self.checked_ns = now;
+        let mut silence: Option<(Node, u64)> = None;
         for at in 0..self.liveness.len() {
             if at == self.node.0 as usize || self.liveness[at].is_lost {
                 continue;
             }
-            let silent_ns = now.saturating_sub(self.liveness[at].heard_ns);
+            let heard_ns = self.liveness[at].heard_ns;
+            let silent_ns = now.saturating_sub(heard_ns);
+            if silent_ns > timeout_ns / 8 * 3
+                && silence.is_none_or(|(_, since_ns)| heard_ns < since_ns)
+            {
+                silence = Some((Node(at as u32), heard_ns));
+            }
             if silent_ns > timeout_ns {
                 self.declare_lost(Node(at as u32));
             } else if silent_ns > timeout_ns / 4 {
                 self.origin.post(ServerId(at as u32), &Request::Ping);
                 self.origin.push();
             }
+        }
+        // For viewers: the ranks do not look at it.
+        if let Ok(leader) = self.job.topology().leader_of(self.node) {
+            self.job.rank_record(leader).note_silence(silence);
         }
     }
 

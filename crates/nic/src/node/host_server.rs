@@ -18,7 +18,7 @@ use crate::settings::ServerLocation;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
 use crate::target::service::{Nodes, Service};
-use crate::transport::udp;
+use crate::transport::{StreamSettings, TransportEndpoint as _, udp};
 use crate::wire::{self, ServerId};
 
 /// The thread that serves one rank, until this is dropped.
@@ -34,13 +34,15 @@ impl HostServer {
         let (topology, node) = (job.topology().clone(), table.node());
         let settings = table.settings();
         debug_assert_eq!(settings.server.location, ServerLocation::Host);
-        let socket = udp::open(SocketAddr::new(table.address(node)?.ip(), 0))?;
-        let address = udp::address(&socket)?;
+        let endpoint = udp::open_server(table.address(node)?.ip())?;
+        let (address, key) = (endpoint.socket_address()?, table.key());
+        let datagram_bytes = table.packet_bytes();
+        endpoint.enable_streams(StreamSettings { key: &key, datagram_bytes });
         let memory = NodeMemory::new(job.clone(), node, table.host_ports());
         let id = ServerId(topology.nodes() + rank.0);
         let nodes = Nodes { topology: (*topology).clone(), hosts: table.hosts()? };
-        let mut service = Service::new(id, table.key(), REPLY_BYTES, nodes, memory);
-        let mut listener = Listener::new(Arc::new(socket), settings.server.wait);
+        let mut service = Service::new(id, key, REPLY_BYTES, nodes, memory);
+        let mut listener = Listener::new(Arc::new(endpoint), settings.server.wait);
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let run = move || {

@@ -10,7 +10,7 @@ use crate::clock::LONGEST_SLEEP;
 use crate::initiator::origin::Origin;
 use crate::initiator::port::Port;
 use crate::settings::ServerLocation;
-use crate::transport::{PeerAddress, Transport};
+use crate::transport::{PeerAddress, StreamSettings, Transport};
 use crate::wire::{PortId, ServerId};
 
 /// Opens a port of this node, with connections to all servers.
@@ -30,7 +30,9 @@ pub(crate) fn open_port(
     let resolve = |node: u32| endpoint.resolve(&table.address(Node(node))?).map(Some);
     let mut peers = (0..nodes).map(resolve).collect::<Result<Vec<Option<PeerAddress>>>>()?;
     peers.resize(servers as usize, None);
-    let mut origin = Origin::new(id, table.key(), reply_port, servers, table.packet_bytes());
+    let (key, datagram_bytes) = (table.key(), table.packet_bytes());
+    endpoint.enable_streams(StreamSettings { key: &key, datagram_bytes });
+    let mut origin = Origin::new(id, key, reply_port, servers, datagram_bytes);
     if transport.needs_reply_address() {
         origin.announce(endpoint.address()?);
     }

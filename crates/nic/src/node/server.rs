@@ -3,7 +3,7 @@
 //! The agent is a thread of the process that starts the node's ranks, the launcher or a host's
 //! daemon, so that it outlives all of them.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -21,10 +21,11 @@ use crate::lock::lock;
 use crate::settings::Settings;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
-use crate::target::service::{Nodes, Refusals, Service};
+use crate::target::refusals::Refusals;
+use crate::target::service::{Nodes, Service};
 use crate::transport::seal::Key;
-use crate::transport::udp::{self, Udp};
-use crate::transport::{Address, PeerAddress, Transport, TransportEndpoint};
+use crate::transport::udp::{self, Udp, UdpEndpoint};
+use crate::transport::{Address, PeerAddress, StreamSettings, Transport, TransportEndpoint};
 use crate::wire::{PortId, ServerId};
 
 /// The length of the longest datagram that a server sends: the longest request may ask for it.
@@ -52,7 +53,7 @@ struct Running {
     commands: Sender<Command>,
     thread: JoinHandle<()>,
     /// Sends wakeups.
-    wakeup: UdpSocket,
+    wakeup: UdpEndpoint,
 }
 
 impl NodeServer {
@@ -65,7 +66,13 @@ impl NodeServer {
         settings: Settings,
         bind: IpAddr,
     ) -> Result<NodeServer> {
-        NodeServer::create_over(config, node, key, settings, Arc::new(Udp { ip: bind }))
+        NodeServer::create_over(
+            config,
+            node,
+            key,
+            settings,
+            Arc::new(Udp { ip: bind, datagram_bytes: None }),
+        )
     }
 
     /// Likewise, over another transport.
@@ -89,7 +96,7 @@ impl NodeServer {
         }
         let table = AddressTable::of(&job);
         table.set_up(node, &key, &settings, &transport.name())?;
-        let endpoint = transport.open()?;
+        let endpoint = transport.open_server()?;
         let (address, wakeup_address) = (endpoint.address()?, endpoint.wakeup_address()?);
         Ok(NodeServer {
             job,
@@ -138,6 +145,7 @@ impl NodeServer {
         };
         self.job.add_agent();
         let packet_bytes = self.transport.packet_bytes(addresses);
+        endpoint.enable_streams(StreamSettings { key: &self.key, datagram_bytes: packet_bytes });
         self.table.open(addresses, self.wakeup_address, packet_bytes);
         let (commands, receiver) = channel();
         let agent = self.agent(endpoint, addresses, packet_bytes, receiver)?;
@@ -147,6 +155,7 @@ impl NodeServer {
             errno: error.raw_os_error().unwrap_or(0),
         })?;
         let wakeup = udp::open(SocketAddr::new(self.wakeup_address.ip(), 0))?;
+        let wakeup = UdpEndpoint::new(wakeup, None)?;
         *lock(&self.agent) = Some(Running { commands, thread, wakeup });
         Ok(())
     }
@@ -243,9 +252,9 @@ impl NodeServer {
     }
 
     fn command(&self, running: &Running, command: Command) {
-        // Both fail only if the agent has ended.
+        // It fails only if the agent has ended.
         let _ = running.commands.send(command);
-        let _ = running.wakeup.send_to(&[], self.wakeup_address);
+        running.wakeup.wake(self.wakeup_address);
     }
 }
 

@@ -62,23 +62,28 @@ impl Listener {
         mut heard: impl FnMut(Node),
     ) -> bool {
         let endpoint = &self.endpoint;
-        let mut out = |to: PeerAddress, packet: &[u8]| endpoint.send(to, packet, &[]);
+        let mut out = |to: PeerAddress, packet: &[u8], by_stream: bool| {
+            if by_stream {
+                endpoint.send_by_stream(to, packet, &[], false);
+            } else {
+                endpoint.send(to, packet, &[]);
+            }
+        };
         let mut came = false;
         for _ in 0..READ_AT_ONCE {
-            match endpoint.receive(&mut self.buffer) {
-                // A wakeup.
-                Some(0) => came = true,
-                Some(length) => {
-                    came = true;
-                    let packet = &self.buffer[..length];
-                    if wire::is_reply(packet) {
-                        reply(packet).unwrap_or_else(|refused| service.count(refused));
-                    } else if let Some(node) = service.receive(packet, &mut out) {
-                        heard(node);
-                    }
+            let is_one = endpoint.deliver(&mut self.buffer, &mut |packet, carrier| {
+                if packet.is_empty() {
+                    // A wakeup.
+                } else if wire::is_reply(packet) {
+                    reply(packet).unwrap_or_else(|refused| service.count(refused));
+                } else if let Some(node) = service.receive(packet, carrier, &mut out) {
+                    heard(node);
                 }
-                None => break,
+            });
+            if !is_one {
+                break;
             }
+            came = true;
         }
         service.rest(&mut out);
         came

@@ -118,10 +118,8 @@ impl Memory for NodeMemory {
         self.with_region(to, |region| self.reach.put(region, data))
     }
 
-    fn get(&mut self, from: &Rows, into: &mut Vec<u8>) -> Result<()> {
-        let begin = into.len();
-        into.resize(begin + from.bytes() as usize, 0);
-        self.with_region(from, |region| self.reach.get(region, &mut into[begin..]))
+    fn get(&mut self, from: &Rows, into: &mut [u8]) -> Result<()> {
+        self.with_region(from, |region| self.reach.get(region, into))
     }
 
     fn accumulate(
@@ -129,7 +127,7 @@ impl Memory for NodeMemory {
         to: &Rows,
         accumulate: &Accumulate,
         data: &[u8],
-        old: Option<&mut Vec<u8>>,
+        old: Option<&mut [u8]>,
     ) -> Result<()> {
         let mut holder_is_lost = |holder: Rank| {
             std::thread::yield_now();
@@ -137,11 +135,6 @@ impl Memory for NodeMemory {
                 && matches!(self.job.peer_state(holder), PeerState::Lost(_))
         };
         let mut contender = Contender { me: NO_RANK, holder_is_lost: &mut holder_is_lost };
-        let old = old.map(|old| {
-            let begin = old.len();
-            old.resize(begin + to.bytes() as usize, 0);
-            &mut old[begin..]
-        });
         self.with_region(to, |region| {
             self.reach.accumulate(region, accumulate, data, old, &mut contender)
         })

@@ -2,4 +2,6 @@
 
 pub(crate) mod listener;
 pub(crate) mod memory;
+pub(crate) mod refusals;
+mod reply;
 pub(crate) mod service;

@@ -21,11 +21,13 @@ use farside_fabric::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::refusals::Refusals;
+use super::reply::Reply;
 use crate::link::variant::{Right, Variant};
 use crate::link::{Receiver, Verdict};
 use crate::transport::seal::Key;
-use crate::transport::{Address, PeerAddress, TransportEndpoint};
-use crate::wire::answer::{self, Answer, Fault};
+use crate::transport::{Address, Carrier, PeerAddress, TransportEndpoint};
+use crate::wire::answer::{self, Answer, Fault, Sink as _};
 use crate::wire::request::{About, Request, Requests, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
@@ -39,15 +41,15 @@ const COMPLAINTS_MAX: usize = 40;
 /// The memory that operations are executed on.
 pub(crate) trait Memory {
     fn put(&mut self, to: &Rows, data: &[u8]) -> Result<()>;
-    /// Appends the bytes of rows.
-    fn get(&mut self, from: &Rows, into: &mut Vec<u8>) -> Result<()>;
-    /// Appends the old elements to `old`, if they are wanted.
+    /// Reads rows into as many bytes.
+    fn get(&mut self, from: &Rows, into: &mut [u8]) -> Result<()>;
+    /// Writes the old elements to `old`, if they are wanted.
     fn accumulate(
         &mut self,
         to: &Rows,
         accumulate: &Accumulate,
         data: &[u8],
-        old: Option<&mut Vec<u8>>,
+        old: Option<&mut [u8]>,
     ) -> Result<()>;
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128>;
     /// Wakes the ranks that wait for a word, which a direct operation has changed.
@@ -78,38 +80,8 @@ pub(crate) enum CallState {
     Forgotten,
 }
 
-/// The function that sends replies.
-pub(crate) type Out<'a> = &'a mut dyn FnMut(PeerAddress, &[u8]);
-
-/// The number of datagrams that were dropped, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Refusals {
-    /// Not of this protocol, or of another version.
-    pub foreign: u64,
-    /// With a wrong tag.
-    pub forged: u64,
-    /// Authentic, but inconsistent.
-    pub malformed: u64,
-    /// Authentic, but for another server.
-    pub astray: u64,
-    /// Authentic, but too old or too far ahead.
-    pub stale: u64,
-    /// Of a lost node.
-    pub late: u64,
-}
-
-impl Refusals {
-    pub(crate) fn count(&mut self, refused: Refused) {
-        *match refused {
-            Refused::Foreign => &mut self.foreign,
-            Refused::Forged => &mut self.forged,
-            Refused::Malformed => &mut self.malformed,
-            Refused::Astray => &mut self.astray,
-            Refused::Stale => &mut self.stale,
-            Refused::Late => &mut self.late,
-        } += 1;
-    }
-}
+/// The function that sends replies, by stream if that is asked for and there is one.
+pub(crate) type Out<'a> = &'a mut dyn FnMut(PeerAddress, &[u8], bool);
 
 /// The nodes that a server knows.
 #[derive(Clone)]
@@ -138,7 +110,7 @@ pub(crate) struct Service<M, V = Right> {
     /// The calls whose answer has not been sent.
     calls: Vec<(PortId, Rank, u32)>,
     /// The reply that is being written.
-    reply: Vec<u8>,
+    reply: Reply,
     refusals: Refusals,
 }
 
@@ -149,6 +121,8 @@ struct Connection<V> {
     /// elsewhere, even ahead of the original, makes no reply go there.
     reply_to: Option<PeerAddress>,
     receiver: Receiver<V>,
+    /// Whether a stream has carried its last request.
+    by_stream: bool,
     unanswered: u32,
     complaints: u64,
     /// The last refused operation on each rank's memory, with the number of that complaint.
@@ -188,7 +162,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
             silent: Vec::new(),
             landings: 0,
             calls: Vec::new(),
-            reply: Vec::with_capacity(packet_bytes),
+            reply: Reply::new(packet_bytes),
             refusals: Refusals::default(),
         }
     }
@@ -234,14 +208,24 @@ impl<M: Memory, V: Variant> Service<M, V> {
         });
     }
 
-    /// Takes in a datagram. Returns the node that it comes from if it is authentic and new: a copy
-    /// of an earlier one is no sign of life.
-    pub(crate) fn receive(&mut self, packet: &[u8], out: Out<'_>) -> Option<Node> {
-        let read = self.read(packet, out);
+    /// Takes in a datagram, or what a stream has carried. Returns the node that it comes from if it
+    /// is authentic and new: a copy of an earlier one is no sign of life.
+    pub(crate) fn receive(
+        &mut self,
+        packet: &[u8],
+        carrier: Carrier,
+        out: Out<'_>,
+    ) -> Option<Node> {
+        let read = self.read(packet, carrier, out);
         read.inspect_err(|&refused| self.refusals.count(refused)).ok().flatten()
     }
 
-    fn read(&mut self, packet: &[u8], out: Out<'_>) -> Result<Option<Node>, Refused> {
+    fn read(
+        &mut self,
+        packet: &[u8],
+        carrier: Carrier,
+        out: Out<'_>,
+    ) -> Result<Option<Node>, Refused> {
         let (header, body) = wire::open(&self.key, packet)?;
         if header.kind != Kind::Request || header.server != self.id {
             return Err(Refused::Astray);
@@ -256,6 +240,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         let socket = SocketAddr::new(host, header.reply_port);
         let known = self.endpoint.is_none().then_some(PeerAddress::Socket(socket));
         let connection = self.connections.entry(port).or_insert_with(|| Connection::new(known));
+        // The acknowledgement goes the same way: what a stream carries does not get lost.
+        connection.by_stream = carrier.is_stream();
         match connection.receiver.judge(header.number, body) {
             Verdict::Now => {
                 self.execute(port, body, out);
@@ -288,8 +274,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
 
     /// Executes the request whose turn it is.
     fn execute(&mut self, port: PortId, body: &[u8], out: Out<'_>) {
-        self.reply.clear();
-        self.reply.resize(HEADER_BYTES, 0);
+        self.reply.begin();
         let mut wants_answer = false;
         // Operations that must not be repeated come first, so that their answers can be kept in one
         // piece; the order of answers means nothing.
@@ -303,7 +288,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
         let Some(connection) = self.connections.get_mut(&port) else { return };
         faults.into_iter().for_each(|fault| connection.complain(fault));
-        connection.receiver.executed(&self.reply[HEADER_BYTES..]);
+        connection.receiver.executed(self.reply.body());
         if wants_answer {
             let number = connection.receiver.executed_up_to();
             self.read_all(body);
@@ -315,11 +300,9 @@ impl<M: Memory, V: Variant> Service<M, V> {
 
     /// Answers a duplicate of an executed request: words from the table, reads anew.
     fn answer_again(&mut self, port: PortId, number: u64, body: &[u8], out: Out<'_>) {
-        self.reply.clear();
-        self.reply.resize(HEADER_BYTES, 0);
+        self.reply.begin();
         if let Some(connection) = self.connections.get(&port) {
-            self.reply
-                .extend_from_slice(connection.receiver.remembered(number).unwrap_or_default());
+            self.reply.write(connection.receiver.remembered(number).unwrap_or_default());
         }
         self.read_all(body);
         self.send(port, if V::ANSWERS_BY_NUMBER { number } else { self.latest(port) }, out);
@@ -460,7 +443,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
     fn get_accumulate(&mut self, tag: u32, to: &Rows, accumulate: &Accumulate, data: &[u8]) {
         let begin = self.reply.len();
         answer::begin_bytes(tag, to.bytes() as u32, &mut self.reply);
-        if let Err(error) = self.memory.accumulate(to, accumulate, data, Some(&mut self.reply)) {
+        let old = self.reply.grow(to.bytes() as usize);
+        if let Err(error) = self.memory.accumulate(to, accumulate, data, Some(old)) {
             self.reply.truncate(begin);
             let fault = Fault::new(&error, to.rank);
             answer::encode(&Answer::Refused { tag, fault }, &mut self.reply);
@@ -473,7 +457,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
             let Request::Get { tag, from } = request else { continue };
             let begin = self.reply.len();
             answer::begin_bytes(tag, from.bytes() as u32, &mut self.reply);
-            let read = self.memory.get(&from, &mut self.reply);
+            let read = self.memory.get(&from, self.reply.grow(from.bytes() as usize));
             if let Err(error) = read {
                 self.reply.truncate(begin);
                 let fault = Fault::new(&error, from.rank);
@@ -495,8 +479,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
     }
 
     fn acknowledge(&mut self, port: PortId, out: Out<'_>) {
-        self.reply.clear();
-        self.reply.resize(HEADER_BYTES, 0);
+        self.reply.begin();
         self.send(port, 0, out);
     }
 
@@ -521,8 +504,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
             }
             self.calls.swap_remove(at);
             let CallState::Answered(state, bytes) = answer else { continue };
-            self.reply.clear();
-            self.reply.resize(HEADER_BYTES, 0);
+            self.reply.begin();
             answer::encode(&Answer::Called { slot, state, bytes: &bytes }, &mut self.reply);
             self.send(port, 0, out);
         }
@@ -546,9 +528,9 @@ impl<M: Memory, V: Variant> Service<M, V> {
             held,
             reply_port: 0,
         };
-        wire::seal(&self.key, &header, &mut self.reply);
+        wire::seal(&self.key, &header, self.reply.packet());
         if let Some(reply_to) = connection.reply_to {
-            out(reply_to, &self.reply);
+            out(reply_to, self.reply.packet(), connection.by_stream);
         }
     }
 }
@@ -558,6 +540,7 @@ impl<V: Variant> Connection<V> {
         Connection {
             reply_to,
             receiver: Receiver::new(),
+            by_stream: false,
             unanswered: 0,
             complaints: 0,
             faults: Vec::new(),

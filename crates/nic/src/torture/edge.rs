@@ -7,6 +7,7 @@ use farside_fabric::{Atomic, Node, Rank, Reply, SegmentId, Ticket, Width, Word};
 
 use super::memory::{NODES, Plain, plain};
 use super::*;
+use crate::transport::Carrier;
 use crate::wire::PortId;
 
 const PACKET_BYTES: usize = 1432;
@@ -65,9 +66,11 @@ impl Pair {
     fn deliver(&mut self, request: impl Fn(u64) -> bool, reply: impl Fn(u64) -> bool) {
         let Pair { service, back, .. } = self;
         for packet in self.out.drain(..).filter(|packet| request(number(packet))) {
-            service.receive(&packet, &mut |_, reply: &[u8]| back.push(reply.to_vec()));
+            service.receive(&packet, Carrier::DATAGRAM, &mut |_, reply: &[u8], _| {
+                back.push(reply.to_vec())
+            });
         }
-        service.rest(&mut |_, reply: &[u8]| back.push(reply.to_vec()));
+        service.rest(&mut |_, reply: &[u8], _| back.push(reply.to_vec()));
         self.now_ns += 1000;
         for packet in self.back.drain(..).filter(|packet| reply(number(packet))) {
             self.origin.receive(&packet, self.now_ns).unwrap();

@@ -15,7 +15,7 @@ use farside_shm::Job;
 use super::memory::{BYTES, hosts, nodes, real_job};
 use super::*;
 use crate::target::memory::NodeMemory;
-use crate::transport::PeerAddress;
+use crate::transport::{Carrier, PeerAddress};
 use crate::wire::answer::{Answer, Answers};
 use crate::wire::request::{self, Request, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId};
@@ -61,8 +61,10 @@ impl Victim {
         };
         wire::seal(&self.key, &header, &mut packet);
         let Victim { service, replies, .. } = self;
-        service.receive(&packet, &mut |to, reply: &[u8]| replies.push((to, reply.to_vec())));
-        service.rest(&mut |to, reply: &[u8]| replies.push((to, reply.to_vec())));
+        service.receive(&packet, Carrier::DATAGRAM, &mut |to, reply: &[u8], _| {
+            replies.push((to, reply.to_vec()))
+        });
+        service.rest(&mut |to, reply: &[u8], _| replies.push((to, reply.to_vec())));
         for (to, reply) in &self.replies {
             assert!(reply.len() <= REPLY_BYTES, "a reply of {} bytes", reply.len());
             assert_eq!(*to, PeerAddress::Socket(SocketAddr::new(hosts()[0], 33)));
@@ -350,10 +352,10 @@ fn two_ranks_of_one_node_are_told_of_their_own_faults() {
     origin.push();
     origin.pump(1, &mut |_: ServerId, packet: &[u8]| out.push(packet.to_vec()));
     for packet in out {
-        victim.service.receive(&packet, &mut |_, _: &[u8]| ());
+        victim.service.receive(&packet, Carrier::DATAGRAM, &mut |_, _: &[u8], _| ());
     }
     let mut replies = Vec::new();
-    victim.service.rest(&mut |_, reply: &[u8]| replies.push(reply.to_vec()));
+    victim.service.rest(&mut |_, reply: &[u8], _| replies.push(reply.to_vec()));
     for reply in replies {
         assert_eq!(origin.receive(&reply, 2), Ok(true));
         assert_eq!(

@@ -113,8 +113,8 @@ impl Memory for Plain {
         self.each_row(to, |run, at| run.copy_from_slice(&data[at..at + run.len()]))
     }
 
-    fn get(&mut self, from: &Rows, into: &mut Vec<u8>) -> Result<()> {
-        self.each_row(from, |run, _| into.extend_from_slice(run))
+    fn get(&mut self, from: &Rows, into: &mut [u8]) -> Result<()> {
+        self.each_row(from, |run, at| into[at..at + run.len()].copy_from_slice(run))
     }
 
     fn accumulate(
@@ -122,14 +122,14 @@ impl Memory for Plain {
         to: &Rows,
         accumulate: &Accumulate,
         data: &[u8],
-        mut old: Option<&mut Vec<u8>>,
+        mut old: Option<&mut [u8]>,
     ) -> Result<()> {
         let scale = accumulate
             .operand()
             .map_or(1, |scale| i64::from_le_bytes(scale[..8].try_into().unwrap()));
         self.each_row(to, |run, at| {
             if let Some(old) = &mut old {
-                old.extend_from_slice(run);
+                old[at..at + run.len()].copy_from_slice(run);
             }
             for (y, x) in run.chunks_exact_mut(8).zip(data[at..].chunks_exact(8)) {
                 let add = i64::from_le_bytes(x.try_into().unwrap()).wrapping_mul(scale);

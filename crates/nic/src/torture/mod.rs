@@ -18,12 +18,12 @@ use farside_fabric::{Node, Width};
 
 use self::client::{Client, Expected, at};
 use self::memory::{plain, real, topology, word};
-use self::network::{Network, Random, To, mix};
-use crate::initiator::origin::Origin;
+use self::network::{Ends, Network, Random, To, mix};
+use crate::initiator::origin::{Origin, Wire};
 use crate::link::WINDOW;
 use crate::target::service::{Memory, Service};
-use crate::transport::PeerAddress;
 use crate::transport::seal::Key;
+use crate::transport::{Carrier, PeerAddress};
 use crate::wire::ServerId;
 
 const CLIENTS: u32 = 4;
@@ -44,6 +44,32 @@ struct Run<M> {
     expected: Vec<Expected>,
     /// Whether handlers are there.
     answers: bool,
+    /// Whether there are streams.
+    streams: bool,
+}
+
+/// What a client sends through.
+struct Through<'a> {
+    network: &'a mut Network,
+    client: usize,
+}
+
+impl Through<'_> {
+    fn server(to: ServerId) -> usize {
+        (to.0 - SERVERS[0].0) as usize
+    }
+}
+
+impl Wire for Through<'_> {
+    fn send(&mut self, to: ServerId, packet: &[u8]) {
+        self.network.send(To::Server(Through::server(to)), packet);
+    }
+
+    fn send_by_stream(&mut self, to: ServerId, head: &[u8], rest: &[u8]) -> Carrier {
+        let server = Through::server(to);
+        let ends = Ends { client: self.client, server };
+        self.network.send_by_stream(ends, To::Server(server), &[head, rest].concat())
+    }
 }
 
 impl<M: Memory> Run<M> {
@@ -71,6 +97,7 @@ impl<M: Memory> Run<M> {
                 .collect(),
             expected: SERVERS.iter().map(|_| Expected::new()).collect(),
             answers: true,
+            streams: false,
         }
     }
 
@@ -82,12 +109,12 @@ impl<M: Memory> Run<M> {
             let now = self.network.now_ns;
             let arrived = self.network.arrived();
             match &arrived {
-                Some((To::Server(server), packet)) => {
-                    if self.at_server(*server, Some(packet)) {
+                Some((To::Server(server), packet, carrier)) => {
+                    if self.at_server(*server, Some((packet, *carrier))) {
                         progress_ns = now;
                     }
                 }
-                Some((To::Client(client), packet)) => {
+                Some((To::Client(client), packet, _)) => {
                     // One that was damaged is refused, and that is all.
                     let _ = self.clients[*client].origin.receive(packet, now);
                 }
@@ -98,7 +125,7 @@ impl<M: Memory> Run<M> {
                 }
             }
             let clients = match arrived {
-                Some((To::Client(client), _)) => client..client + 1,
+                Some((To::Client(client), ..)) => client..client + 1,
                 Some(_) => 0..0,
                 None => 0..self.clients.len(),
             };
@@ -116,15 +143,21 @@ impl<M: Memory> Run<M> {
     }
 
     /// Lets a server work; says whether something new was executed.
-    fn at_server(&mut self, server: usize, packet: Option<&Vec<u8>>) -> bool {
+    fn at_server(&mut self, server: usize, packet: Option<(&Vec<u8>, Carrier)>) -> bool {
         let Run { network, servers, random, .. } = self;
-        let mut out = |to: PeerAddress, reply: &[u8]| {
+        let mut out = |to: PeerAddress, reply: &[u8], by_stream: bool| {
             let PeerAddress::Socket(to) = to else {
                 panic!("an address that was never given: {to:?}")
             };
-            network.send(To::Client(to.port() as usize - 1), reply);
+            let client = to.port() as usize - 1;
+            if by_stream {
+                network.send_by_stream(Ends { client, server }, To::Client(client), reply);
+            } else {
+                network.send(To::Client(client), reply);
+            }
         };
-        let heard = packet.and_then(|packet| servers[server].receive(packet, &mut out));
+        let heard =
+            packet.and_then(|(packet, carrier)| servers[server].receive(packet, carrier, &mut out));
         // As if more were waiting in its socket, sometimes.
         if packet.is_none() || random.chance(50) {
             servers[server].rest(&mut out);
@@ -140,10 +173,12 @@ impl<M: Memory> Run<M> {
         for (at, server) in servers.iter_mut().enumerate() {
             client.check_landed(at, server);
         }
+        for server in (0..SERVERS.len()).filter(|_| self.streams) {
+            let stream = network.stream(Ends { client: index, server });
+            client.origin.set_stream(ServerId(SERVERS[server].0), stream);
+        }
         client.issue(expected, now);
-        client.origin.pump(now, &mut |server: ServerId, packet: &[u8]| {
-            network.send(To::Server((server.0 - SERVERS[0].0) as usize), packet);
-        });
+        client.origin.pump(now, &mut Through { network, client: index });
     }
 
     fn check(&mut self) {
@@ -203,6 +238,18 @@ fn nothing_is_lost_repeated_or_torn_with_datagrams_of_an_ethernet() {
     let mut run = Run::new(2, operations(40_000, 4_000_000), 1432, plain);
     run.go();
     run.report("Ethernet");
+}
+
+#[test]
+fn nothing_is_lost_repeated_or_torn_by_streams_that_break() {
+    let longest = |node: Node, key: &Key, _: usize| plain(node, key, 62 << 10);
+    let mut run = Run::new(4, operations(30_000, 3_000_000), 500, longest);
+    run.streams = true;
+    run.go();
+    run.report("streams");
+    let Network { broken, streamed, .. } = run.network;
+    println!("{streamed} packets by stream, {broken} streams have broken");
+    assert!(broken > 20 && streamed > 1000, "{streamed} packets, {broken} streams have broken");
 }
 
 #[test]

@@ -1,7 +1,10 @@
-//! A network that loses, repeats, delays and damages datagrams, in virtual time.
+//! A network that loses, repeats, delays and damages datagrams, and breaks streams, in virtual
+//! time.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
+
+use crate::transport::Carrier;
 
 pub(super) use farside_fabric::random::{SplitMix as Random, scatter as mix};
 
@@ -12,24 +15,117 @@ pub(super) enum To {
     Client(usize),
 }
 
-/// A datagram under way: its time of arrival, its number, its destination and its bytes.
-type UnderWay = (u64, u64, To, Vec<u8>);
+/// A packet under way.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct UnderWay {
+    arrives_ns: u64,
+    /// It keeps the order of those of one moment.
+    count: u64,
+    to: To,
+    /// The number of the stream that carries it; zero for a datagram.
+    stream: u64,
+    packet: Vec<u8>,
+}
+
+/// The two ends of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Ends {
+    pub(super) client: usize,
+    pub(super) server: usize,
+}
+
+/// A stream between two ends.
+#[derive(Default)]
+struct Stream {
+    number: u64,
+    /// When the last packet of either direction arrives: the next one does not overtake it.
+    there_ns: u64,
+    back_ns: u64,
+}
 
 /// Datagrams under way.
 pub(super) struct Network {
     pub(super) now_ns: u64,
     random: Random,
-    /// By the time of arrival; the count keeps the order of those of one moment.
+    /// By the time of arrival.
     queue: BinaryHeap<Reverse<UnderWay>>,
     count: u64,
     pub(super) lost: u64,
     pub(super) damaged: u64,
+    streams: HashMap<Ends, Stream>,
+    stream_count: u64,
+    /// The number of streams that have broken.
+    pub(super) broken: u64,
+    /// The number of packets that streams have carried.
+    pub(super) streamed: u64,
 }
 
 impl Network {
     pub(super) fn new(seed: u64) -> Network {
         let random = Random::new(seed);
-        Network { now_ns: 1, random, queue: BinaryHeap::new(), count: 0, lost: 0, damaged: 0 }
+        Network {
+            now_ns: 1,
+            random,
+            queue: BinaryHeap::new(),
+            count: 0,
+            lost: 0,
+            damaged: 0,
+            streams: HashMap::new(),
+            stream_count: 0,
+            broken: 0,
+            streamed: 0,
+        }
+    }
+
+    /// Returns the stream between two ends, which is opened if it has broken.
+    pub(super) fn stream(&mut self, ends: Ends) -> Carrier {
+        let Network { streams, stream_count, .. } = self;
+        let stream = streams.entry(ends).or_insert_with(|| {
+            *stream_count += 1;
+            Stream { number: *stream_count, ..Stream::default() }
+        });
+        Carrier::stream(stream.number)
+    }
+
+    /// Sends by the stream between two ends: in order and whole, until it breaks. Returns what
+    /// carries it.
+    pub(super) fn send_by_stream(&mut self, ends: Ends, to: To, packet: &[u8]) -> Carrier {
+        let carrier = self.stream(ends);
+        if self.random.chance(2) {
+            self.break_stream(ends);
+            return carrier;
+        }
+        let delay_ns = 5_000 + self.random.below(300_000);
+        let Some(stream) = self.streams.get_mut(&ends) else { return carrier };
+        let last_ns = match to {
+            To::Server(_) => &mut stream.there_ns,
+            To::Client(_) => &mut stream.back_ns,
+        };
+        *last_ns = (*last_ns).max(self.now_ns + delay_ns);
+        (self.count, self.streamed) = (self.count + 1, self.streamed + 1);
+        let (arrives_ns, count, stream) = (*last_ns, self.count, stream.number);
+        self.queue.push(Reverse(UnderWay { arrives_ns, count, to, stream, packet: packet.into() }));
+        carrier
+    }
+
+    /// Breaks a stream. Of what is under way some is lost from a point on, and the rest arrives
+    /// late: its receiver had it in its buffers.
+    fn break_stream(&mut self, ends: Ends) {
+        let Some(stream) = self.streams.remove(&ends) else { return };
+        self.broken += 1;
+        let mut queue: Vec<UnderWay> = self.queue.drain().map(|Reverse(it)| it).collect();
+        queue.sort();
+        let (mut there, mut back) = (self.random.below(8), self.random.below(8));
+        queue.retain(|it| {
+            let left = match it.to {
+                _ if it.stream != stream.number => return true,
+                To::Server(_) => &mut there,
+                To::Client(_) => &mut back,
+            };
+            *left = left.saturating_sub(1);
+            *left > 0
+        });
+        self.queue = queue.into_iter().map(Reverse).collect();
     }
 
     /// One of five is lost, one of ten repeated, one of ten damaged; every one takes a time of its
@@ -55,20 +151,23 @@ impl Network {
                 _ => 5_000 + self.random.below(200_000),
             };
             self.count += 1;
-            self.queue.push(Reverse((self.now_ns + delay_ns, self.count, to, copy)));
+            let (arrives_ns, count) = (self.now_ns + delay_ns, self.count);
+            self.queue.push(Reverse(UnderWay { arrives_ns, count, to, stream: 0, packet: copy }));
         }
     }
 
     /// When the next datagram arrives.
     pub(super) fn next_ns(&self) -> Option<u64> {
-        self.queue.peek().map(|Reverse((at, ..))| *at)
+        self.queue.peek().map(|Reverse(it)| it.arrives_ns)
     }
 
-    /// A datagram that has arrived by now.
-    pub(super) fn arrived(&mut self) -> Option<(To, Vec<u8>)> {
+    /// A packet that has arrived by now, and what has carried it.
+    pub(super) fn arrived(&mut self) -> Option<(To, Vec<u8>, Carrier)> {
         if self.next_ns()? > self.now_ns {
             return None;
         }
-        self.queue.pop().map(|Reverse((_, _, to, packet))| (to, packet))
+        let Reverse(UnderWay { to, packet, stream, .. }) = self.queue.pop()?;
+        let carrier = if stream == 0 { Carrier::DATAGRAM } else { Carrier::stream(stream) };
+        Some((to, packet, carrier))
     }
 }

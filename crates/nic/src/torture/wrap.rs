@@ -8,6 +8,7 @@ use super::*;
 use crate::initiator::port::ticket::{self, Meaning};
 use crate::node::rank_state::CallSlots;
 use crate::target::memory::slot;
+use crate::transport::Carrier;
 use crate::wire::PortId;
 use crate::wire::request::{Request, Rows};
 
@@ -59,9 +60,9 @@ impl Pair {
             self.origin.push();
             self.origin
                 .pump(self.now_ns, &mut |_: ServerId, packet: &[u8]| out.push(packet.to_vec()));
-            let mut reply = |_: PeerAddress, packet: &[u8]| back.push(packet.to_vec());
+            let mut reply = |_: PeerAddress, packet: &[u8], _: bool| back.push(packet.to_vec());
             for packet in out.iter().filter(|_| passes()) {
-                self.service.receive(packet, &mut reply);
+                self.service.receive(packet, Carrier::DATAGRAM, &mut reply);
             }
             self.service.rest(&mut reply);
             for packet in back.iter().filter(|_| passes()) {

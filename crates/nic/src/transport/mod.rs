@@ -1,14 +1,20 @@
 //! What carries datagrams between nodes: a [`Transport`] opens [`TransportEndpoint`]s.
 //!
-//! An endpoint may lose datagrams, repeat them and let them overtake each other; [`crate::link`]
-//! mends that. UDP is one transport, libfabric (crate `farside-ofi`) another. A transport whose
-//! interface reaches memory by itself also offers [`Direct`] operations and a
+//! An endpoint may lose packets, repeat them and let them overtake each other; [`crate::link`]
+//! mends that. Packets too long for a datagram of the path travel by a stream beside the datagrams,
+//! where the transport has streams. UDP is one transport, libfabric (crate `farside-ofi`) another.
+//! A transport whose interface reaches memory by itself also offers [`Direct`] operations and a
 //! [`MemoryRegistration`]. A new network is added here: these two traits are all that it needs.
 
 mod address;
 pub(crate) mod direct;
+mod frames;
 pub(crate) mod seal;
+mod streams;
 pub(crate) mod udp;
+
+#[cfg(fuzzing)]
+pub(crate) use self::frames::fuzz as fuzz_frames;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,6 +24,7 @@ use farside_fabric::{Mapped, Rank, Result, SegmentId};
 
 pub use self::address::Address;
 use self::direct::Direct;
+use self::seal::Key;
 
 /// The address of a peer in the form in which an endpoint sends to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +33,52 @@ pub enum PeerAddress {
     Socket(SocketAddr),
     /// An entry of the transport's own table of addresses (libfabric: `fi_addr_t`).
     Entry(u64),
+}
+
+/// The length of the longest packet of a request that a stream carries, or that stays on this
+/// machine.
+pub(crate) const LONG_PACKET_BYTES: usize = 60 << 10;
+
+/// What has carried a packet: a datagram, or one of an endpoint's streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Carrier(u64);
+
+impl Carrier {
+    /// A datagram of its own, which may get lost.
+    pub const DATAGRAM: Carrier = Carrier(0);
+
+    /// Returns the stream of this number, from one on. It loses nothing until it breaks, and the
+    /// number is never used again.
+    pub fn stream(number: u64) -> Carrier {
+        Carrier(number)
+    }
+
+    /// Returns whether it is a stream.
+    pub fn is_stream(self) -> bool {
+        self != Carrier::DATAGRAM
+    }
+}
+
+/// The streams of an endpoint: each carries packets in order to one peer and back until it breaks.
+pub trait Streams {
+    /// Returns the open stream to a peer; [`Carrier::DATAGRAM`] if there is none.
+    fn to(&self, peer: PeerAddress) -> Carrier;
+    /// Begins to open a stream to a peer, unless one is open or under way, or has just failed.
+    /// Returns whether one is under way.
+    fn open(&self, peer: PeerAddress) -> bool;
+    /// Returns whether the stream to a peer takes one more packet now.
+    fn has_room(&self, peer: PeerAddress) -> bool;
+    /// Sends what waits for more to come.
+    fn flush(&self, peer: PeerAddress);
+}
+
+/// What an endpoint must know before it carries packets by streams.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamSettings<'a> {
+    /// The key of the job.
+    pub key: &'a Key,
+    /// The length of the longest packet that goes as a datagram.
+    pub datagram_bytes: usize,
 }
 
 /// One end of a transport: datagrams leave and arrive here.
@@ -39,7 +92,31 @@ pub trait TransportEndpoint: Send + Sync {
     /// Receives the next datagram, if one has arrived. An empty one carries nothing: it wakes the
     /// owner of the endpoint.
     fn receive(&self, into: &mut [u8]) -> Option<usize>;
-    /// Sleeps until a datagram may have arrived, or the time is up.
+    /// Sends a packet by the stream to its destination if there is one, otherwise as a datagram.
+    /// Returns what carries it. If there is more to come, it may wait for [`Streams::flush`].
+    fn send_by_stream(
+        &self,
+        to: PeerAddress,
+        head: &[u8],
+        rest: &[u8],
+        _has_more: bool,
+    ) -> Carrier {
+        self.send(to, head, rest);
+        Carrier::DATAGRAM
+    }
+    /// Calls `take` with the next packet that has arrived and with what has carried it. Returns
+    /// whether there was one. `buffer` has room for the longest datagram.
+    fn deliver(&self, buffer: &mut [u8], take: &mut dyn FnMut(&[u8], Carrier)) -> bool {
+        let length = self.receive(buffer);
+        length.inspect(|&length| take(&buffer[..length], Carrier::DATAGRAM)).is_some()
+    }
+    /// Lets the endpoint carry long packets by streams, if the transport has such.
+    fn enable_streams(&self, _settings: StreamSettings<'_>) {}
+    /// Returns the endpoint's streams, if they are enabled.
+    fn streams(&self) -> Option<&dyn Streams> {
+        None
+    }
+    /// Sleeps until a packet may have arrived, or the time is up.
     fn sleep(&self, timeout: Duration);
     /// Returns the address of the wakeup socket: on this host, a datagram to it ends a sleep.
     fn wakeup_address(&self) -> Result<SocketAddr>;
@@ -61,6 +138,10 @@ pub trait TransportEndpoint: Send + Sync {
 pub trait Transport: Send + Sync {
     /// Opens a new endpoint.
     fn open(&self) -> Result<Arc<dyn TransportEndpoint>>;
+    /// Opens a new endpoint of a server, to which other endpoints open streams.
+    fn open_server(&self) -> Result<Arc<dyn TransportEndpoint>> {
+        self.open()
+    }
     /// Returns the length of the longest datagram that reaches all these addresses unfragmented.
     fn packet_bytes(&self, addresses: &[Address]) -> usize;
     /// Returns the name by which ranks open the same transport; empty for UDP.

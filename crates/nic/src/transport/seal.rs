@@ -22,6 +22,9 @@ const SHORT_LABEL: &[u8] = b"farside nic 3: datagrams, AEGIS-128L";
 /// The label of the key of long datagrams.
 const LONG_LABEL: &[u8] = b"farside nic 3: datagrams, AEGIS-128X4";
 
+/// The label of the key of streams.
+const STREAM_LABEL: &[u8] = b"farside nic 5: streams, AEGIS-128L";
+
 /// The key that the members of a job share as a secret. It tags no datagram itself.
 #[derive(Clone)]
 pub struct Key {
@@ -33,19 +36,7 @@ pub struct Key {
 impl Key {
     /// Makes a fresh random key.
     pub fn random() -> Result<Key> {
-        let mut bytes = [0; 16];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            filled += rustix::rand::getrandom(
-                &mut bytes[filled..],
-                rustix::rand::GetRandomFlags::empty(),
-            )
-            .map_err(|errno| Error::System {
-                call: "getrandom, for the job's key",
-                errno: errno.raw_os_error(),
-            })?;
-        }
-        Ok(Key::from_bytes(bytes))
+        random_bytes().map(Key::from_bytes)
     }
 
     /// Makes the key of these bytes, which another member has given.
@@ -58,6 +49,11 @@ impl Key {
     /// Returns the bytes of the key, to be given to a member over a secret channel.
     pub fn bytes(&self) -> [u8; 16] {
         self.bytes
+    }
+
+    /// Derives the key by which members prove to each other that a stream is theirs.
+    pub(crate) fn stream_key(&self) -> StreamKey {
+        StreamKey(Aegis128LMac::new(&derive(&self.bytes, STREAM_LABEL)))
     }
 
     /// Computes the tag of a message.
@@ -86,6 +82,42 @@ impl Key {
             mac.verify(tag).is_ok()
         }
     }
+}
+
+/// The key of the job's streams. It tags the proof with which a stream begins, and nothing else.
+#[derive(Clone)]
+pub(crate) struct StreamKey(Aegis128LMac<TAG_BYTES>);
+
+impl StreamKey {
+    /// Computes the tag of a proof.
+    pub(crate) fn tag(&self, proof: &[u8]) -> [u8; TAG_BYTES] {
+        let mut mac = self.0.clone();
+        mac.update(proof);
+        mac.finalize()
+    }
+
+    /// Returns whether a tag is that of a proof, in constant time.
+    #[must_use]
+    pub(crate) fn accepts(&self, proof: &[u8], tag: &[u8; TAG_BYTES]) -> bool {
+        let mut mac = self.0.clone();
+        mac.update(proof);
+        mac.verify(tag).is_ok()
+    }
+}
+
+/// Returns random bytes that no other stream has.
+pub(crate) fn random_bytes() -> Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
+                .map_err(|errno| Error::System {
+                    call: "getrandom, for a key or a challenge",
+                    errno: errno.raw_os_error(),
+                })?;
+    }
+    Ok(bytes)
 }
 
 /// Derives a key from the job's: the tag of a label. No datagram is tagged with the job's key, so

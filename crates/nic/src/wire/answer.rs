@@ -82,10 +82,10 @@ impl Fault {
         }
     }
 
-    fn encode(&self, into: &mut Vec<u8>) {
-        into.push(self.code);
-        into.extend_from_slice(&self.rank.0.to_le_bytes());
-        self.numbers.iter().for_each(|number| into.extend_from_slice(&number.to_le_bytes()));
+    fn encode(&self, into: &mut impl Sink) {
+        into.write(&[self.code]);
+        into.write(&self.rank.0.to_le_bytes());
+        self.numbers.iter().for_each(|number| into.write(&number.to_le_bytes()));
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Fault, Refused> {
@@ -105,44 +105,56 @@ const REFUSED: u8 = 4;
 const COMPLAINT: u8 = 5;
 const CALLED: u8 = 6;
 
+/// What answers are appended to.
+pub(crate) trait Sink {
+    /// Appends bytes.
+    fn write(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Vec<u8> {
+    fn write(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
 /// Appends an answer.
-pub(crate) fn encode(answer: &Answer<'_>, into: &mut Vec<u8>) {
+pub(crate) fn encode(answer: &Answer<'_>, into: &mut impl Sink) {
     match *answer {
         Answer::Word { tag, value } => {
             let wide = value > u128::from(u64::MAX);
-            into.push(if wide { PAIR } else { WORD });
-            into.extend_from_slice(&tag.to_le_bytes());
-            into.extend_from_slice(&value.to_le_bytes()[..if wide { 16 } else { 8 }]);
+            into.write(&[if wide { PAIR } else { WORD }]);
+            into.write(&tag.to_le_bytes());
+            into.write(&value.to_le_bytes()[..if wide { 16 } else { 8 }]);
         }
         Answer::Bytes { tag, data } => {
             begin_bytes(tag, data.len() as u32, into);
-            into.extend_from_slice(data);
+            into.write(data);
         }
         Answer::Refused { tag, fault } => {
-            into.push(REFUSED);
-            into.extend_from_slice(&tag.to_le_bytes());
+            into.write(&[REFUSED]);
+            into.write(&tag.to_le_bytes());
             fault.encode(into);
         }
         Answer::Complaint { count, fault } => {
-            into.push(COMPLAINT);
-            into.extend_from_slice(&count.to_le_bytes());
+            into.write(&[COMPLAINT]);
+            into.write(&count.to_le_bytes());
             fault.encode(into);
         }
         Answer::Called { slot, state, bytes } => {
-            into.push(CALLED);
-            into.extend_from_slice(&slot.to_le_bytes());
-            into.extend_from_slice(&state.to_le_bytes());
-            into.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-            into.extend_from_slice(bytes);
+            into.write(&[CALLED]);
+            into.write(&slot.to_le_bytes());
+            into.write(&state.to_le_bytes());
+            into.write(&(bytes.len() as u32).to_le_bytes());
+            into.write(bytes);
         }
     }
 }
 
 /// Appends the beginning of an [`Answer::Bytes`]; the bytes must follow.
-pub(crate) fn begin_bytes(tag: u32, bytes: u32, into: &mut Vec<u8>) {
-    into.push(BYTES);
-    into.extend_from_slice(&tag.to_le_bytes());
-    into.extend_from_slice(&bytes.to_le_bytes());
+pub(crate) fn begin_bytes(tag: u32, bytes: u32, into: &mut impl Sink) {
+    into.write(&[BYTES]);
+    into.write(&tag.to_le_bytes());
+    into.write(&bytes.to_le_bytes());
 }
 
 /// Iterates over the answers of a body; after an error there are no more.

@@ -1,16 +1,18 @@
 //! Real nodes over a network that does its worst, and under attack.
 
 mod attack;
+mod cutter;
 mod relay;
+mod streams;
 mod work;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use farside_fabric::{Error, Node, Rank, Result, Topology};
 
-use farside_nic::{Endpoint, Key, NodeServer, Settings};
+use farside_nic::{Endpoint, Key, NodeServer, Settings, Udp};
 use farside_rma::World;
 
 use relay::{Relay, Trouble};
@@ -25,12 +27,25 @@ fn is_long() -> bool {
 
 /// An address of a network of loopback: every test of every process has networks of its own.
 fn host(network: u8, test: u8, node: u32) -> IpAddr {
-    let own = (std::process::id() % 60) as u8 * 4 + test;
+    let own = (std::process::id() % 30) as u8 * 8 + test;
     IpAddr::V4(Ipv4Addr::new(127, network, own, node as u8 + 1))
+}
+
+/// Returns the address under which other nodes know a host.
+fn mirror(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::new(127, 78, ip.octets()[2], ip.octets()[3])),
+        other => other,
+    }
 }
 
 /// The nodes of a job that know each other under the addresses of a relay only.
 fn servers(test: u8) -> Result<(Vec<NodeServer>, Relay)> {
+    servers_within(test, None)
+}
+
+/// Likewise, on a path of datagrams of at most so many bytes.
+fn servers_within(test: u8, datagram_bytes: Option<usize>) -> Result<(Vec<NodeServer>, Relay)> {
     let key = Key::random()?;
     let topology = Topology::parse(&format!("node:{NODES}"), RANKS)?;
     let create = |node: u32| {
@@ -38,20 +53,22 @@ fn servers(test: u8) -> Result<(Vec<NodeServer>, Relay)> {
         config.arena_bytes = 64 << 20;
         // A machine that is busy with the attack is not to be taken for a dead one.
         let settings = Settings { peer_timeout: Duration::from_secs(60), ..Settings::default() };
-        NodeServer::create(config, Node(node), key.clone(), settings, host(77, test, node))
+        let transport = Arc::new(Udp { ip: host(77, test, node), datagram_bytes });
+        NodeServer::create_over(config, Node(node), key.clone(), settings, transport)
     };
     let servers = (0..NODES).map(create).collect::<Result<Vec<NodeServer>>>()?;
-    let real: Vec<SocketAddr> =
-        servers.iter().filter_map(|server| server.address().socket()).collect();
-    let relay = Relay::start(&real, |ip| match ip {
-        IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::new(127, 78, ip.octets()[2], ip.octets()[3])),
-        other => other,
-    });
+    let real = addresses(&servers);
+    let relay = Relay::start(&real, mirror);
     for (index, server) in servers.iter().enumerate() {
         let seen = |at: usize| if at == index { real[at] } else { relay.mirror(real[at]) };
         server.open(&(0..real.len()).map(|at| seen(at).into()).collect::<Vec<_>>())?;
     }
     Ok((servers, relay))
+}
+
+/// Returns the addresses of the nodes.
+fn addresses(servers: &[NodeServer]) -> Vec<SocketAddr> {
+    servers.iter().filter_map(|server| server.address().socket()).collect()
 }
 
 /// Runs a program on thread ranks of these nodes, and ends the process if that takes too long.

@@ -7,9 +7,10 @@
 use farside_fabric::Ticket;
 
 use super::posting::rows;
-use super::{Origin, Packet, Wire};
+use super::{Origin, Packet, Wire, send_parts};
 use crate::initiator::fragments::{FarSegment, Fragment, Fragments};
 use crate::initiator::transfers::Part;
+use crate::link::Sent;
 use crate::link::buffer::Loan;
 use crate::link::variant::Variant;
 use crate::wire::request::{self, Request};
@@ -37,12 +38,10 @@ impl<V: Variant> Origin<V> {
         counts: bool,
         SendNow { now_ns, wire }: SendNow<'_>,
     ) -> bool {
-        let room = self.room_alone();
-        let peer = &self.peers[server.0 as usize];
-        let is_first = self.reply_address.is_some() && peer.sender.next_number() == 1;
-        if peer.is_lost || is_first || peer.has_something() || !peer.sender.may_send() {
+        if !self.goes_straight(server) || !wire.has_room(server) {
             return false;
         }
+        let (room, packet_bytes) = (self.room_alone(server), self.packet_bytes);
         let Some(fragment) = fragments.next(room) else { return false };
         let data = &bytes[fragment.packed as usize..][..fragment.bytes() as usize];
         let mut head = self.head_of(place, &fragment, counts && fragments.is_done());
@@ -52,12 +51,35 @@ impl<V: Variant> Origin<V> {
         let header =
             Header { kind: Kind::Request, server, port, number, executed: 0, held: 0, reply_port };
         wire::seal_parts(&self.key, &header, &mut head, data);
-        wire.send_parts(server, &head, data);
+        let is_long = head.len() + data.len() > packet_bytes;
+        let by_stream = is_long && peer.sender.stream().is_stream();
+        let carrier = send_parts(wire, server, &head, data, by_stream);
         peer.posted = number;
         // SAFETY: by the caller's promise.
-        peer.sender.keep(head, Some(unsafe { Loan::new(data, None) }), false, now_ns);
+        let loan = Some(unsafe { Loan::new(data, None) });
+        let sent = Sent { packet: head, loan, wants_answer: false, is_long, carrier };
+        peer.sender.keep(sent, now_ns);
         self.activate(server);
         true
+    }
+
+    /// Returns whether [`Origin::put_straight`] may send now: no other request goes first.
+    pub(crate) fn goes_straight(&self, server: ServerId) -> bool {
+        let peer = &self.peers[server.0 as usize];
+        let is_first = self.reply_address.is_some() && peer.sender.next_number() == 1;
+        let by_stream = peer.sender.stream().is_stream();
+        !peer.is_lost && !is_first && !peer.has_something() && peer.sender.may_send(by_stream)
+    }
+
+    /// Returns whether a put without a copy must not even be begun: the connection has not begun.
+    pub(crate) fn must_queue(&self, server: ServerId) -> bool {
+        let peer = &self.peers[server.0 as usize];
+        peer.is_lost || (self.reply_address.is_some() && peer.sender.next_number() == 1)
+    }
+
+    /// Returns whether [`Origin::put_straight`] has sent something that is not acknowledged.
+    pub(crate) fn has_borrowed(&self, server: ServerId) -> bool {
+        self.peers[server.0 as usize].sender.has_loan(|part| part.is_none())
     }
 
     /// Copies what [`Origin::put_straight`] has sent and has not been acknowledged.
@@ -82,7 +104,7 @@ impl<V: Variant> Origin<V> {
         // What was posted before goes first, and so does the address for replies.
         let _ = self.room(server);
         self.close_batch(server);
-        while let Some(fragment) = fragments.next(self.room_alone()) {
+        while let Some(fragment) = fragments.next(self.room_alone(server)) {
             let (packed, length) = (fragment.packed as usize, fragment.bytes() as usize);
             let head = self.head_of(place, &fragment, counts && fragments.is_done());
             let part = self.transfers.add_part(Part { ticket, server, packed, bytes: length });
@@ -119,8 +141,8 @@ impl<V: Variant> Origin<V> {
     }
 
     /// Returns how much data fits into a request that carries nothing else.
-    fn room_alone(&self) -> u64 {
-        (self.packet_bytes - HEADER_BYTES - request::OVERHEAD_MAX) as u64
+    fn room_alone(&self, server: ServerId) -> u64 {
+        (self.long_bytes(server) - HEADER_BYTES - request::OVERHEAD_MAX) as u64
     }
 
     /// Makes a request for a put, without its data.

@@ -47,6 +47,19 @@ pub(super) struct Packet {
     pub(super) is_urgent: bool,
 }
 
+impl Packet {
+    /// Returns whether it is no longer than a datagram, whatever its answer is.
+    pub(super) fn is_short(&self, packet_bytes: usize) -> bool {
+        self.loan.is_none() && self.bytes.len() <= packet_bytes
+    }
+
+    /// Returns whether it, or its answer, is longer than a datagram of so many bytes.
+    pub(super) fn is_long(&self, packet_bytes: usize) -> bool {
+        let lent = self.loan.as_ref().map_or(0, |loan| loan.bytes().len());
+        self.bytes.len() + lent > packet_bytes || HEADER_BYTES + self.answer_bytes > packet_bytes
+    }
+}
+
 impl<V: Variant> Peer<V> {
     pub(super) fn new() -> Peer<V> {
         Peer {
@@ -66,8 +79,16 @@ impl<V: Variant> Peer<V> {
         self.is_lost || self.sender.executed() >= self.posted
     }
 
+    /// Returns the next packet to be sent.
+    pub(super) fn next(&self) -> Option<&Packet> {
+        self.queue.front().or_else(|| self.is_worth_sending().then_some(&self.batch))
+    }
+
+    /// Takes the next packet to be sent.
     pub(super) fn pop(&mut self) -> Option<Packet> {
-        let packet = self.queue.pop_front()?;
+        let Some(packet) = self.queue.pop_front() else {
+            return self.is_worth_sending().then(|| std::mem::take(&mut self.batch));
+        };
         self.queued_bytes -= packet.bytes.len();
         Some(packet)
     }

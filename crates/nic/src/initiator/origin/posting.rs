@@ -4,7 +4,7 @@ use farside_fabric::{Accumulate, Atomic, Error, Rank, Result, SegmentId, Ticket,
 
 use super::Origin;
 use crate::initiator::fragments::{FarSegment, Fragment, Fragments};
-use crate::initiator::transfers::{Destination, Part};
+use crate::initiator::transfers::{Destination, LONG_BYTES, Part};
 use crate::link::buffer::Buffer;
 use crate::link::variant::Variant;
 use crate::wire::request::{self, About, Request, Rows};
@@ -44,7 +44,7 @@ impl<V: Variant> Origin<V> {
         bytes: &[u8],
         counts: bool,
     ) {
-        let room = self.room(server);
+        let room = self.room_of(server, self.limit(server, bytes.len()));
         if let Some(fragment) = fragments.next(room as u64) {
             let data = &bytes[fragment.packed as usize..][..fragment.bytes() as usize];
             let counts = counts && fragments.is_done();
@@ -61,7 +61,7 @@ impl<V: Variant> Origin<V> {
         operands: Operands<'_>,
         counts: bool,
     ) {
-        let room = self.room(server);
+        let room = self.room_of(server, self.limit(server, operands.bytes.len()));
         if let Some(fragment) = fragments.next(room as u64) {
             let (to, data) = (rows(place, &fragment), operands.of(&fragment));
             let (accumulate, counts) = (*operands.accumulate, counts && fragments.is_done());
@@ -84,7 +84,8 @@ impl<V: Variant> Origin<V> {
         fragments: &mut Fragments<'_>,
         operands: Operands<'_>,
     ) {
-        let room = self.room(server).min(self.answer_room(server));
+        let limit = self.limit(server, operands.bytes.len());
+        let room = self.room_of(server, limit).min(self.answer_room(server, limit));
         if let Some(fragment) = fragments.next(room as u64) {
             let (packed, bytes) = (fragment.packed as usize, fragment.bytes() as usize);
             let tag = self.transfers.add_part(Part { ticket, server, packed, bytes });
@@ -108,8 +109,10 @@ impl<V: Variant> Origin<V> {
         place: FarSegment,
         fragments: &mut Fragments<'_>,
     ) {
-        let _ = self.room(server);
-        let room = self.answer_room(server);
+        let bytes = self.transfers.bytes(ticket);
+        let limit = self.limit(server, bytes);
+        let _ = self.room_of(server, limit);
+        let room = self.answer_room(server, limit);
         if let Some(fragment) = fragments.next(room as u64) {
             let (packed, bytes) = (fragment.packed as usize, fragment.bytes() as usize);
             let tag = self.transfers.add_part(Part { ticket, server, packed, bytes });
@@ -203,7 +206,16 @@ impl<V: Variant> Origin<V> {
     /// Returns how much data fits into the batch beside the name of an operation. Begins a new
     /// batch if that is little.
     pub(super) fn room(&mut self, server: ServerId) -> usize {
-        let packet_bytes = self.packet_bytes;
+        self.room_of(server, self.packet_bytes)
+    }
+
+    /// Returns the length of the longest packet that a fragment of so long a transfer goes into.
+    fn limit(&self, server: ServerId, bytes: usize) -> usize {
+        if bytes >= LONG_BYTES { self.long_bytes(server) } else { self.packet_bytes }
+    }
+
+    /// Likewise, of a batch that may become so long.
+    fn room_of(&mut self, server: ServerId, packet_bytes: usize) -> usize {
         let peer = &mut self.peers[server.0 as usize];
         let used = peer.batch.bytes.len() + request::OVERHEAD_MAX + FRAGMENT_BYTES_MIN;
         let answers =
@@ -228,9 +240,9 @@ impl<V: Variant> Origin<V> {
 
     /// Returns how much data fits into the reply beside the answers to what is in the batch. Only
     /// after [`Origin::room`].
-    fn answer_room(&self, server: ServerId) -> usize {
+    fn answer_room(&self, server: ServerId, packet_bytes: usize) -> usize {
         let answers = self.peers[server.0 as usize].batch.answer_bytes;
-        self.packet_bytes - HEADER_BYTES - answers - answer::OVERHEAD_MAX
+        packet_bytes - HEADER_BYTES - answers - answer::OVERHEAD_MAX
     }
 
     /// Moves the batch to the queue, unless it is empty.

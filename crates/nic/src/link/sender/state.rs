@@ -11,7 +11,7 @@ impl<V: Variant> Sender<V> {
     pub(crate) fn fingerprint(&self, now_ns: u64, into: &mut impl Hasher) {
         const { assert!(V::WINDOW == 2) };
         (self.next, self.executed).hash(into);
-        let timeout = self.timing.timeout_ns();
+        let timeout = self.timeouts();
         for record in &self.records {
             let is_due = now_ns >= record.due_ns(timeout);
             (record.number, record.wants_answer, record.answered, record.held).hash(into);

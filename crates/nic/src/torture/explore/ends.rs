@@ -9,6 +9,7 @@ use super::journal::Journal;
 use crate::initiator::origin::{self, Origin};
 use crate::link::variant::Variant;
 use crate::target::service::{Nodes, Service};
+use crate::transport::Carrier;
 use crate::transport::seal::Key;
 use crate::wire::request::Request;
 use crate::wire::{self, Header, Kind, PortId, ServerId};
@@ -147,7 +148,7 @@ impl<V: Variant + Clone> Ends<V> {
             }
             Step::Rest => {
                 let Ends { service, sent, .. } = self;
-                service.rest(&mut |_, reply: &[u8]| sent.push((Way::Back, reply.to_vec())));
+                service.rest(&mut |_, reply: &[u8], _| sent.push((Way::Back, reply.to_vec())));
             }
             Step::Wait => {
                 self.left.early -= u32::from(!self.is_quiet());
@@ -211,8 +212,9 @@ impl<V: Variant + Clone> Ends<V> {
         match way {
             Way::There => {
                 let Ends { service, sent, .. } = self;
-                service
-                    .receive(packet, &mut |_, reply: &[u8]| sent.push((Way::Back, reply.to_vec())));
+                service.receive(packet, Carrier::DATAGRAM, &mut |_, reply: &[u8], _| {
+                    sent.push((Way::Back, reply.to_vec()))
+                });
             }
             Way::Back => {
                 // What is refused changes nothing.

@@ -27,7 +27,7 @@ impl Memory for Journal {
         absent()
     }
 
-    fn get(&mut self, _: &Rows, _: &mut Vec<u8>) -> Result<()> {
+    fn get(&mut self, _: &Rows, _: &mut [u8]) -> Result<()> {
         absent()
     }
 
@@ -36,7 +36,7 @@ impl Memory for Journal {
         _: &Rows,
         _: &Accumulate,
         _: &[u8],
-        _: Option<&mut Vec<u8>>,
+        _: Option<&mut [u8]>,
     ) -> Result<()> {
         absent()
     }

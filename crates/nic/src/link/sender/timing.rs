@@ -1,0 +1,57 @@
+//! The round-trip time of requests, and the time-outs that follow from it.
+//!
+//! Paper:   \[NIC02 section III-A\]: a packet that is not acknowledged in time is sent again.
+//! Differs: the time-out follows the measured round trip and its deviation, as in TCP.
+
+/// The time-out before the first round trip has been measured.
+pub(super) const TIMEOUT_FIRST_NS: u64 = 50_000_000;
+/// The shortest time-out: an agent that is not scheduled for a moment is no loss.
+const TIMEOUT_MIN_NS: u64 = 4_000_000;
+pub(super) const TIMEOUT_MAX_NS: u64 = 500_000_000;
+/// The shortest time-out of what a stream carries: the stream itself repeats what gets lost, so
+/// only a reply that the server has dropped is missing.
+pub(super) const STREAM_TIMEOUT_MIN_NS: u64 = 1_000_000_000;
+const STREAM_TIMEOUT_MAX_NS: u64 = 30_000_000_000;
+
+/// The time-outs of requests, by what carries them.
+#[derive(Clone, Copy)]
+pub(super) struct Timeouts {
+    pub(super) datagram_ns: u64,
+    pub(super) stream_ns: u64,
+}
+
+/// The round-trip time: a moving average and its deviation, as TCP keeps them.
+#[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct Timing {
+    pub(super) smooth_ns: u64,
+    deviation_ns: u64,
+}
+
+impl Timing {
+    /// Takes in a measured round trip.
+    pub(super) fn measured(&mut self, sample_ns: u64) {
+        let sample = sample_ns.max(1);
+        if self.smooth_ns == 0 {
+            (self.smooth_ns, self.deviation_ns) = (sample, sample / 2);
+            return;
+        }
+        let off = self.smooth_ns.abs_diff(sample);
+        self.deviation_ns = self.deviation_ns - self.deviation_ns / 4 + off / 4;
+        self.smooth_ns = (self.smooth_ns - self.smooth_ns / 8 + sample / 8).max(1);
+    }
+
+    /// Returns the time-out of a datagram.
+    pub(super) fn timeout_ns(&self) -> u64 {
+        if self.smooth_ns == 0 {
+            return TIMEOUT_FIRST_NS;
+        }
+        (self.smooth_ns + 4 * self.deviation_ns).clamp(TIMEOUT_MIN_NS, TIMEOUT_MAX_NS)
+    }
+
+    /// Returns the time-out of what a stream carries.
+    pub(super) fn stream_timeout_ns(&self) -> u64 {
+        let follows = 4 * (self.smooth_ns + 4 * self.deviation_ns);
+        follows.clamp(STREAM_TIMEOUT_MIN_NS, STREAM_TIMEOUT_MAX_NS)
+    }
+}

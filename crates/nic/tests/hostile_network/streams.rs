@@ -1,0 +1,113 @@
+//! Long transfers by stream: whole, once and in order, whatever becomes of the streams.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use farside_fabric::Result;
+use farside_rma::World;
+
+use crate::cutter::{Cuts, Cutter};
+use crate::relay::Trouble;
+
+/// Longer than a frame, and not a multiple of it.
+const WORDS: usize = 40_001;
+
+/// Rounds of long transfers between all pairs of ranks, with short operations behind them.
+fn work(world: &World, rounds: u64) -> Result<()> {
+    let (me, size) = (world.rank(), world.size() as usize);
+    let areas = world.window::<u64>(WORDS * size)?;
+    let sums = world.window::<f64>(WORDS)?;
+    let counters = world.words(2)?;
+    for round in 1..=rounds {
+        for peer in world.ranks() {
+            let length =
+                if round.is_multiple_of(3) { WORDS } else { 1 + (round as usize * 977) % WORDS };
+            let mine: Vec<u64> = (0..length as u64)
+                .map(|word| (round << 32) + (word << 8) + u64::from(me.0))
+                .collect();
+            let at = areas.at(peer, WORDS * me.0 as usize);
+            world.put(&mine, at)?;
+            // It is executed after the put, although it is short and may overtake it.
+            world.add(counters.at(peer, 0), 1)?;
+            let mut back = vec![0; length];
+            world.get(at, &mut back)?;
+            assert!(back == mine, "{me} at {peer}, round {round}");
+            assert!(world.fetch_add(counters.at(peer, 1), 1)? < rounds * size as u64);
+            world.accumulate(1.0, &vec![1.0; length], sums.at(peer, 0))?;
+            world.flush(peer)?;
+        }
+    }
+    world.sync()?;
+    let all = rounds * size as u64;
+    assert_eq!([world.load(counters.at(me, 0))?, world.load(counters.at(me, 1))?], [all, all]);
+    let lengths = |round: u64| {
+        if round.is_multiple_of(3) { WORDS } else { 1 + (round as usize * 977) % WORDS }
+    };
+    let mut there = vec![0.0; WORDS];
+    world.get(sums.at(me, 0), &mut there)?;
+    for word in [0, 976, 977, WORDS - 1] {
+        let times = (1..=rounds).filter(|&round| lengths(round) > word).count() * size;
+        assert_eq!(there[word], times as f64, "word {word} was increased once each time");
+    }
+    world.barrier()
+}
+
+#[test]
+fn long_transfers_survive_streams_that_break() {
+    let rounds = if crate::is_long() { 3_000 } else { 12 };
+    let (servers, relay) = crate::servers_within(2, Some(1432)).unwrap();
+    relay.trouble(Trouble { lost_pct: 5, repeated_pct: 5, damaged_pct: 2, late_pct: 10 });
+    let cuts = Cuts { bytes_max: 2 << 20, damaged_pct: 25 };
+    let cutter = Cutter::start(&crate::addresses(&servers), crate::mirror, cuts);
+    crate::run(&servers, Duration::from_secs(if crate::is_long() { 5000 } else { 300 }), |world| {
+        work(world, rounds)
+    });
+    let passed = cutter.stop();
+    println!("{passed:?}; {:?}", relay.stop());
+    assert!(passed.streams > u64::from(crate::RANKS), "streams were cut, and opened again");
+    assert!(passed.bytes > rounds * 8 * WORDS as u64, "streams have carried long transfers");
+    assert!(servers.iter().all(|server| server.refusals().malformed == 0));
+}
+
+#[test]
+fn where_no_stream_can_be_opened_datagrams_carry_everything() {
+    // The relay passes on datagrams only.
+    let (servers, relay) = crate::servers_within(3, Some(1432)).unwrap();
+    crate::run(&servers, Duration::from_secs(300), |world| work(world, 3));
+    let seen = relay.stop();
+    assert!(seen.passed > 1000, "{seen:?}");
+}
+
+#[test]
+fn a_stream_without_the_key_gets_nothing_and_keeps_nobody_from_working() {
+    let (servers, relay) = crate::servers_within(4, Some(1432)).unwrap();
+    let cuts = Cuts { bytes_max: u64::MAX / 4, damaged_pct: 0 };
+    let cutter = Cutter::start(&crate::addresses(&servers), crate::mirror, cuts);
+    let place = crate::addresses(&servers)[1];
+    let strangers: Vec<TcpStream> = (0..100).filter_map(|at| stranger(place, at)).collect();
+    crate::run(&servers, Duration::from_secs(300), |world| work(world, 3));
+    for mut stranger in strangers {
+        stranger.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut heard = Vec::new();
+        // A challenge, and then the end: those that said nothing are closed when others come.
+        let _ = stranger.read_to_end(&mut heard);
+        assert!(heard.len() <= 24, "a stranger was answered: {heard:?}");
+    }
+    assert!(cutter.stop().bytes > 0);
+    let _ = relay.stop();
+}
+
+/// A stream that says nothing, or nonsense, or a proof of nothing.
+fn stranger(place: SocketAddr, at: u32) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(place).ok()?;
+    let head = |kind: u8, number: u32| [&b"fs\x05"[..], &[kind], &number.to_le_bytes()].concat();
+    let _ = match at % 5 {
+        0 => Ok(()),
+        1 => stream.write_all(&[at as u8; 100]),
+        2 => stream.write_all(&[&head(5, 77)[..], &[at as u8; 16]].concat()),
+        3 => stream.write_all(&[&head(3, u32::MAX)[..], &[0; 1000]].concat()),
+        _ => stream.write_all(b"fs"),
+    };
+    Some(stream)
+}
