@@ -102,8 +102,7 @@ pub unsafe extern "C" fn farside_atomic(
         // SAFETY: by the caller's promise.
         let op = unsafe { self::operation(operation, width, operand, compare)? };
         let memory = self::window(window)?;
-        let held =
-            memory.atomic(self::context(context)?.context(), Rank(rank), offset, width, op)?;
+        let held = memory.atomic(&self::context(context)?.told(), Rank(rank), offset, width, op)?;
         if !result.is_null() {
             // SAFETY: by the caller's promise.
             let result = unsafe { bytes_mut(result, width.bytes() as usize, "result")? };
@@ -124,8 +123,8 @@ fn atomic64(
     op: Atomic,
 ) -> Result<u64> {
     let memory = self::window(window)?;
-    let context = self::context(context)?.context();
-    Ok(memory.atomic(context, Rank(rank), offset, Width::W64, op)? as u64)
+    let context = self::context(context)?.told();
+    Ok(memory.atomic(&context, Rank(rank), offset, Width::W64, op)? as u64)
 }
 
 /// An atomic on a word of 64 bits whose old value is not wanted.
@@ -138,7 +137,7 @@ fn post64(
     op: Atomic,
 ) -> Result<()> {
     let memory = self::window(window)?;
-    memory.post(self::context(context)?.context(), Rank(rank), offset, Width::W64, op)
+    memory.post(&self::context(context)?.told(), Rank(rank), offset, Width::W64, op)
 }
 
 /// Adds to a word of 64 bits, wrapping, and gives what it held before. `held` may be null.

@@ -3,12 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
+use std::ops::Deref;
 
+use farside::fabric::{Foreign, Watch};
 use farside::raw::Request;
 use farside::{Context, Error, Exchange, ExitCause, PeerState, Rank, Result, World};
 
 use crate::status::{FARSIDE_NO_RANK, Out, bad, guarded, output};
 use farside_handles::Table;
+use farside_overlay::caller;
 
 /// One thread's access to the job, with completions and an order of its own. What farside_join
 /// gives is the context of the first thread; others take theirs with farside_context_create.
@@ -103,6 +106,17 @@ impl ContextEntry {
         }
     }
 
+    /// Returns the context for a transfer; the checker of races, if there is one, is told where the
+    /// program calls until what is returned is dropped.
+    #[inline]
+    pub(crate) fn told(&self) -> Told<'_> {
+        let context = self.context();
+        if let Some(watch) = context.watch() {
+            tell(watch.as_ref());
+        }
+        Told { context }
+    }
+
     /// Returns the world, of which collectives and allocations are.
     pub(crate) fn world(&self) -> Result<&World> {
         match &self.access {
@@ -146,6 +160,36 @@ impl ContextEntry {
         }
         first_error
     }
+}
+
+/// A context whose operations are the program's.
+pub(crate) struct Told<'c> {
+    context: &'c Context,
+}
+
+impl Deref for Told<'_> {
+    type Target = Context;
+
+    #[inline]
+    fn deref(&self) -> &Context {
+        self.context
+    }
+}
+
+impl Drop for Told<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(watch) = self.context.watch() {
+            watch.foreign(None);
+        }
+    }
+}
+
+#[cold]
+fn tell(watch: &dyn Watch) {
+    let address = caller::address().unwrap_or(0);
+    let place = watch.place(&caller::name(address, "farside"));
+    watch.foreign(Some(Foreign { place, is_put: false, is_nonblocking: false }));
 }
 
 /// Looks a context up.

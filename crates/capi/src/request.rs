@@ -122,7 +122,7 @@ pub unsafe extern "C" fn farside_put_request(
         let to = self::window(window)?.at(Rank(rank), offset);
         let entry = self::context(context)?;
         // SAFETY: by the caller's promise the data stays until the request is complete.
-        let request = unsafe { Request::put(entry.context(), data.as_ptr(), data.len(), to)? };
+        let request = unsafe { Request::put(&entry.told(), data.as_ptr(), data.len(), to)? };
         out.set(insert(context, State::Transfer(request))?);
         Ok(())
     })
@@ -147,8 +147,7 @@ pub unsafe extern "C" fn farside_get_request(
         let from = self::window(window)?.at(Rank(rank), offset);
         let entry = self::context(context)?;
         // SAFETY: by the caller's promise nothing touches it until the request is complete.
-        let request =
-            unsafe { Request::get(entry.context(), from, into.as_mut_ptr(), into.len())? };
+        let request = unsafe { Request::get(&entry.told(), from, into.as_mut_ptr(), into.len())? };
         out.set(insert(context, State::Transfer(request))?);
         Ok(())
     })
@@ -180,14 +179,7 @@ pub unsafe extern "C" fn farside_get_accumulate_request(
         let (entry, bytes) = (self::context(context)?, old.len());
         // SAFETY: by the caller's promise nothing touches it until the request is complete.
         let request = unsafe {
-            Request::get_accumulate(
-                entry.context(),
-                &accumulate,
-                data,
-                to,
-                old.as_mut_ptr(),
-                bytes,
-            )?
+            Request::get_accumulate(&entry.told(), &accumulate, data, to, old.as_mut_ptr(), bytes)?
         };
         out.set(insert(context, State::Transfer(request))?);
         Ok(())

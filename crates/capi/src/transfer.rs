@@ -55,7 +55,7 @@ pub unsafe extern "C" fn farside_put(
         // SAFETY: by the caller's promise.
         let data = unsafe { self::bytes(data, bytes, "data")? };
         let to = self::window(window)?.at(Rank(rank), offset);
-        self::context(context)?.context().put(data, to)
+        self::context(context)?.told().put(data, to)
     })
 }
 
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn farside_get(
         // SAFETY: by the caller's promise.
         let into = unsafe { bytes_mut(into, bytes, "into")? };
         let from = self::window(window)?.at(Rank(rank), offset);
-        self::context(context)?.context().get(from, into)
+        self::context(context)?.told().get(from, into)
     })
 }
 
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn farside_put_nbi(
         let to = self::window(window)?.at(Rank(rank), offset);
         let entry = self::context(context)?;
         // SAFETY: by the caller's promise the data stays until the flush, which waits for it.
-        let request = unsafe { Request::put(entry.context(), data.as_ptr(), data.len(), to)? };
+        let request = unsafe { Request::put(&entry.told(), data.as_ptr(), data.len(), to)? };
         entry.add_implicit(Rank(rank), request)
     })
 }
@@ -116,8 +116,7 @@ pub unsafe extern "C" fn farside_get_nbi(
         let from = self::window(window)?.at(Rank(rank), offset);
         let entry = self::context(context)?;
         // SAFETY: by the caller's promise nothing touches it until the flush, which waits for it.
-        let request =
-            unsafe { Request::get(entry.context(), from, into.as_mut_ptr(), into.len())? };
+        let request = unsafe { Request::get(&entry.told(), from, into.as_mut_ptr(), into.len())? };
         entry.add_implicit(Rank(rank), request)
     })
 }
@@ -187,7 +186,7 @@ pub unsafe extern "C" fn farside_put_strided(
         // SAFETY: by the caller's promise, as far as the shape reaches.
         let data = unsafe { bytes(data, block.near_bytes, "data")? };
         let to = self::window(window)?.at(Rank(rank), offset);
-        self::context(context)?.context().put_strided(data, to, &block.patch())
+        self::context(context)?.told().put_strided(data, to, &block.patch())
     })
 }
 
@@ -207,7 +206,7 @@ pub unsafe extern "C" fn farside_get_strided(
         // SAFETY: by the caller's promise, as far as the shape reaches.
         let into = unsafe { bytes_mut(into, block.near_bytes, "into")? };
         let from = self::window(window)?.at(Rank(rank), offset);
-        self::context(context)?.context().get_strided(from, into, &block.patch())
+        self::context(context)?.told().get_strided(from, into, &block.patch())
     })
 }
 
@@ -247,7 +246,7 @@ pub unsafe extern "C" fn farside_put_vector(
             packed.extend_from_slice(unsafe { bytes(piece.memory, piece.bytes, "memory")? });
         }
         let to = self::window(window)?.at(Rank(rank), 0);
-        self::context(context)?.context().put_vector(&packed, to, &runs)
+        self::context(context)?.told().put_vector(&packed, to, &runs)
     })
 }
 
@@ -271,7 +270,7 @@ pub unsafe extern "C" fn farside_get_vector(
             return Err(bad(format!("a piece of {} bytes of a part of {part}", far.bytes)));
         }
         let mut packed = vec![0; sum];
-        self::context(context)?.context().get_vector(from, &mut packed, &runs)?;
+        self::context(context)?.told().get_vector(from, &mut packed, &runs)?;
         for (piece, run) in pieces.iter().zip(&runs) {
             // SAFETY: by the caller's promise.
             let into = unsafe { bytes_mut(piece.memory, piece.bytes, "memory")? };
@@ -313,7 +312,7 @@ pub unsafe extern "C" fn farside_put_signal(
             unsafe { (self::bytes(data, bytes, "data")?, input(signal, 1, "signal")?[0]) };
         let to = self::window(window)?.at(Rank(rank), offset);
         let at = self::window(signal.window)?.at(Rank(rank), signal.offset).cast::<u64>();
-        let context = self::context(context)?.context();
+        let context = self::context(context)?.told();
         match signal.operation {
             FARSIDE_ATOMIC_STORE => context.put_signal(data, to, signal.value, at),
             FARSIDE_ATOMIC_ADD => context.put_signal_add(data, to, signal.value, at),
@@ -348,7 +347,7 @@ pub unsafe extern "C" fn farside_accumulate(
         // SAFETY: by the caller's promise.
         let data = unsafe { number::elements(&accumulate, data, count)? };
         let to = self::window(window)?.at(Rank(rank), offset);
-        raw::accumulate(self::context(context)?.context(), &accumulate, data, to)
+        raw::accumulate(&self::context(context)?.told(), &accumulate, data, to)
     })
 }
 
@@ -372,7 +371,7 @@ pub unsafe extern "C" fn farside_get_accumulate(
         // SAFETY: by the caller's promise.
         let (data, old) = unsafe { number::fetching(&accumulate, data, old, count)? };
         let to = self::window(window)?.at(Rank(rank), offset);
-        raw::get_accumulate(self::context(context)?.context(), &accumulate, data, to, old)
+        raw::get_accumulate(&self::context(context)?.told(), &accumulate, data, to, old)
     })
 }
 
@@ -380,7 +379,7 @@ pub unsafe extern "C" fn farside_get_accumulate(
 /// does atomically at the same rank afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farside_fence(context: farside_context_t) -> c_int {
-    guarded(|| self::context(context)?.context().fence())
+    guarded(|| self::context(context)?.told().fence())
 }
 
 /// Returns when all that this context put to `rank` has landed there, and what it got from it by

@@ -98,7 +98,7 @@ pub unsafe extern "C" fn farside_wait(
         let holds = self::comparison(comparison)?;
         let entry = self::context(context)?;
         let place = own(entry, window, offset)?;
-        let context = entry.context();
+        let context = entry.told();
         let word = match (single(bits)?, limit(timeout_ns)) {
             (Width::W32, None) => {
                 context.wait(place.cast::<u32>(), |word| holds(&word.into(), &value))?.into()
@@ -139,8 +139,8 @@ pub unsafe extern "C" fn farside_test(
         let entry = self::context(context)?;
         let place = own(entry, window, offset)?;
         let word = match single(bits)? {
-            Width::W32 => entry.context().load(place.cast::<u32>())?.into(),
-            _ => entry.context().load(place.cast::<u64>())?,
+            Width::W32 => entry.told().load(place.cast::<u32>())?.into(),
+            _ => entry.told().load(place.cast::<u64>())?,
         };
         out.set(holds(&word, &value).into());
         if !seen.is_null() {
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn farside_wait_any(
             Ok((own(entry, condition.window, condition.offset)?.cast::<u64>(), &**check))
         });
         let words = words.collect::<Result<Vec<_>>>()?;
-        let (index, word) = entry.context().wait_any(&words, options(timeout_ns))?;
+        let (index, word) = entry.told().wait_any(&words, options(timeout_ns))?;
         which.set(index);
         if !seen.is_null() {
             // SAFETY: by the caller's promise.

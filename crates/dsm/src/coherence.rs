@@ -22,20 +22,21 @@ use std::ops::Deref;
 
 use farside_fabric::{Error, HandlerId, Rank, Result};
 use farside_rma::{Context, Place, Plain, Processing};
-use zerocopy::IntoBytes;
 
-use crate::config::{Config, Fetch, Start};
+use crate::config::{Config, Start};
 use crate::diff::{self, Made};
+use crate::domain::Domain;
 use crate::interval::{Interval, Notice};
 use crate::memory::{Memory, check_room};
 use crate::message::Writer;
+use crate::sides::Serving;
 use crate::state::{Intervals, LockState, MessageCounts, Records, Stored};
 use crate::statistics::Statistics;
 use crate::time::Time;
 use crate::variant::Variant;
 
 /// The accesses that a page allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Allowed {
     Nothing,
     Reading,
@@ -89,13 +90,17 @@ pub(crate) struct Page {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+pub(crate) struct Pending {
     order: u32,
-    rank: u32,
-    notice: Notice,
+    pub(crate) rank: u32,
+    pub(crate) notice: Notice,
 }
 
 impl Page {
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.is_dirty
+    }
+
     pub(crate) fn is_valid(&self) -> bool {
         self.keeper.is_none() && self.pending.is_empty()
     }
@@ -116,6 +121,8 @@ pub(crate) struct Coherence<'w, V> {
     pub(crate) ranks: u32,
     pub(crate) config: Config,
     pub(crate) memory: Memory,
+    /// The domain of this rank, unless it has a copy of its own and eager diffs.
+    pub(crate) domain: Option<Domain>,
     pub(crate) page_words: usize,
     pub(crate) pages: Vec<Page>,
     dirty: Vec<u32>,
@@ -139,12 +146,13 @@ impl<'w, V: Variant> Coherence<'w, V> {
         context: ContextHandle<'w>,
         config: Config,
         memory: Memory,
-        handler: Option<HandlerId>,
+        serving: Serving,
         guard: Box<dyn Guard + 'w>,
     ) -> Coherence<'w, V> {
+        let Serving { handler, domain } = serving;
         let (me, ranks) = (context.rank(), context.size());
         let keeper = (config.start == Start::Original && me != Rank(0)).then_some(Rank(0));
-        let count = config.bytes as usize / config.page_bytes;
+        let count = if domain.is_some() { 0 } else { config.bytes as usize / config.page_bytes };
         Coherence {
             me,
             ranks,
@@ -168,6 +176,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             context,
             config,
             memory,
+            domain,
         }
     }
 
@@ -185,7 +194,8 @@ impl<'w, V: Variant> Coherence<'w, V> {
     pub(crate) fn statistics(&self) -> Statistics {
         let retransmitted =
             self.context.job().state.effort().repeats.saturating_sub(self.records.repeats);
-        Statistics { retransmitted, ..self.records.statistics }
+        let diffs_made = self.records.statistics.diffs_made + self.domain_diffs_made();
+        Statistics { retransmitted, diffs_made, ..self.records.statistics }
     }
 
     /// Counts messages, and what they carry.
@@ -210,6 +220,9 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     /// A page is about to be read.
     pub(crate) fn read(&mut self, page: u32) -> Result<()> {
+        if self.domain.is_some() {
+            return self.read_shared(page);
+        }
         if self.pages[page as usize].is_valid() {
             return Ok(());
         }
@@ -221,6 +234,9 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     /// A page is about to be written.
     pub(crate) fn write(&mut self, page: u32) -> Result<()> {
+        if self.domain.is_some() {
+            return self.write_shared(page);
+        }
         if self.pages[page as usize].is_dirty {
             return Ok(());
         }
@@ -277,50 +293,6 @@ impl<'w, V: Variant> Coherence<'w, V> {
         applied
     }
 
-    fn fetch_copy(&mut self, keeper: Rank, page: u32, into: &mut [u32]) -> Result<()> {
-        let at = page as usize * self.page_words;
-        if self.config.fetch == Fetch::Call {
-            return self.call_for(keeper, true, at, into);
-        }
-        self.context.get(self.memory.copy.at(keeper, at), into)
-    }
-
-    /// All diffs, one after the other; all of them are under way at once.
-    fn fetch_diffs(&mut self, pending: &[Pending]) -> Result<Vec<u32>> {
-        let lengths = pending.iter().map(|pending| pending.notice.stored_words(self.page_words));
-        let mut all = vec![0; lengths.clone().sum()];
-        let mut rest = &mut all[..];
-        let mut parts = Vec::with_capacity(pending.len());
-        for length in lengths {
-            let (part, after) = rest.split_at_mut(length);
-            parts.push(part);
-            rest = after;
-        }
-        let each = pending
-            .iter()
-            .map(|pending| (Rank(pending.rank), pending.notice.at as usize))
-            .zip(parts);
-        if self.config.fetch == Fetch::Call {
-            for ((rank, at), part) in each {
-                self.call_for(rank, false, at, part)?;
-            }
-        } else {
-            let diffs = &self.memory.diffs;
-            self.context.scope(|scope| {
-                for ((rank, at), part) in each {
-                    // The scope waits for it.
-                    let _ = scope.get_nb(diffs.at(rank, at), part)?;
-                }
-                Ok(())
-            })?;
-        }
-        let bytes = all.len() * 4;
-        self.count(2 * pending.len() as u64, bytes);
-        self.records.statistics.diffs_applied += pending.len() as u64;
-        self.records.statistics.diff_bytes += bytes as u64;
-        Ok(all)
-    }
-
     fn apply(&mut self, pending: &[Pending], mut diffs: &[u32]) -> Result<()> {
         let words = self.page_words;
         self.charge_bytes(diffs.len() * 4);
@@ -340,41 +312,11 @@ impl<'w, V: Variant> Coherence<'w, V> {
         Ok(())
     }
 
-    /// Asks the agent of a rank's node for words of the rank's copy, or of its diffs.
-    pub(crate) fn call_for(
-        &self,
-        rank: Rank,
-        copy: bool,
-        at: usize,
-        into: &mut [u32],
-    ) -> Result<()> {
-        let node = self.context.topology().node_of(rank);
-        let handler =
-            self.handler.ok_or_else(|| Error::Internal("no handler serves diffs here".into()))?;
-        let mut done = 0;
-        let most = (self.context.job().caps.call_bytes_max as usize / 4).max(1);
-        for part in into.chunks_mut(most) {
-            let segment =
-                if copy { self.memory.copy.segment() } else { self.memory.diffs.segment() };
-            let asked =
-                [segment.0, u64::from(rank.0), (at + done) as u64 * 4, part.len() as u64 * 4];
-            let reply = self.context.call(node, handler, asked.as_bytes())?;
-            let fits = reply.len() == part.len() * 4;
-            if !fits {
-                return Err(Error::Internal(format!(
-                    "{node} sent {} bytes instead of {}",
-                    reply.len(),
-                    part.len() * 4
-                )));
-            }
-            part.as_mut_bytes().copy_from_slice(&reply);
-            done += part.len();
-        }
-        Ok(())
-    }
-
     /// Ends the interval: what was written since the last one can be fetched from now on.
     pub(crate) fn close(&mut self) -> Result<()> {
+        if let Some(domain) = &self.domain {
+            return if domain.is_alone() { Ok(()) } else { self.close_domain() };
+        }
         if self.dirty.is_empty() {
             return Ok(());
         }
@@ -427,6 +369,9 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     /// Records intervals of others, and logs them for ranks that ask for a lock.
     pub(crate) fn learn(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
+        if self.domain.is_some() {
+            return self.learn_domain(intervals);
+        }
         self.retain_new(&mut intervals)?;
         self.log(&intervals)?;
         self.record_notices(intervals)
@@ -434,12 +379,17 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     /// Records intervals at a barrier of all ranks: they need no log, because every rank is told.
     pub(crate) fn learn_with_all(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
+        if self.domain.is_some() {
+            return self.learn_domain(intervals);
+        }
         self.retain_new(&mut intervals)?;
         self.record_notices(intervals)
     }
 
     fn record_notices(&mut self, intervals: Vec<Interval>) -> Result<()> {
         let mut invalid = Vec::new();
+        let count = intervals.iter().map(|interval| interval.notices.len()).sum();
+        self.context.charge(Processing::Notices(count));
         for interval in intervals {
             self.records.statistics.notices += interval.notices.len() as u64;
             for &notice in interval.notices.iter().skip(usize::from(!V::RECORDS_NOTICES)) {
@@ -503,23 +453,40 @@ impl<'w, V: Variant> Coherence<'w, V> {
     }
 
     /// Returns the intervals, of the ranks that `of` names, that a rank which knows `time` lacks.
-    pub(crate) fn lacking(&self, time: &Time, of: impl Fn(u32) -> bool) -> Writer {
+    pub(crate) fn lacking(&self, time: &Time, of: impl Fn(u32) -> bool) -> Result<Writer> {
         let mut writer = Writer::default();
-        self.write_lacking(time, of, &mut writer);
-        writer
+        self.write_lacking(time, of, &mut writer)?;
+        Ok(writer)
     }
 
-    pub(crate) fn write_lacking(&self, time: &Time, of: impl Fn(u32) -> bool, into: &mut Writer) {
+    pub(crate) fn write_lacking(
+        &self,
+        time: &Time,
+        of: impl Fn(u32) -> bool,
+        into: &mut Writer,
+    ) -> Result<()> {
+        match &self.domain {
+            Some(domain) if domain.is_alone() => return Ok(()),
+            Some(_) => return self.write_lacking_domain(time, of, into),
+            None => {}
+        }
+        let mut count = 0;
         for (&rank, intervals) in self.intervals.known.iter().filter(|&(&rank, _)| of(rank)) {
             let knows = time.of(rank);
             for interval in intervals.iter().filter(|interval| interval.number > knows) {
                 interval.write(self.page_words, into);
+                count += interval.notices.len();
             }
         }
+        self.context.charge(Processing::Notices(count));
+        Ok(())
     }
 
     /// Returns the number of bytes of diffs and notices that are kept.
     pub(crate) fn storage(&self) -> u64 {
+        if self.domain.is_some() {
+            return self.domain_storage();
+        }
         (self.stored.diff_words * 4
             + self.stored.pending_notices * size_of::<Pending>()
             + self.stored.log_bytes) as u64
@@ -540,8 +507,8 @@ impl<'w, V: Variant> Coherence<'w, V> {
     }
 
     /// Nothing can happen any more.
-    pub(crate) fn into_memory(self) -> Memory {
-        self.memory
+    pub(crate) fn into_parts(self) -> (Memory, Option<Domain>) {
+        (self.memory, self.domain)
     }
 
     /// All notices and diffs were thrown away.

@@ -22,7 +22,12 @@ pub struct Config {
     pub start: Start,
     /// The way in which accesses are noticed.
     pub access: Access,
-    /// The way in which diffs come from the rank that made them.
+    /// The ranks that share one copy of a page.
+    pub copies: Copies,
+    /// The moment at which diffs are made.
+    pub diffs: Diffs,
+    /// The way in which diffs come from the rank that made them, where each rank has a copy and
+    /// diffs are made eagerly.
     pub fetch: Fetch,
     /// The size of a page where accesses are explicit; the pager takes the machine's.
     pub page_bytes: usize,
@@ -34,7 +39,7 @@ pub struct Config {
     /// The number of bytes of diffs that a rank can keep, between two barriers of all ranks.
     pub storage_max: u64,
     /// Look, at each barrier of all ranks, for words that two ranks have written without being
-    /// ordered.
+    /// ordered. That needs a copy for each rank and eager diffs, which are then used.
     pub check_races: bool,
     /// Remember when each barrier of all ranks was entered and left.
     pub time_barriers: bool,
@@ -72,6 +77,27 @@ pub enum Access {
     Explicit,
 }
 
+/// The ranks that share one copy of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// The ranks of a node share their pages physically: among them no page faults, twins or
+    /// notices are needed. Where a rank does not reach its neighbours' memory by loads and stores,
+    /// each rank has a copy.
+    Node,
+    /// Each rank has a copy, as in \[BST97\].
+    Rank,
+}
+
+/// The moment at which diffs are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Diffs {
+    /// When they are asked for, by the agent of the node: a page that only its writer uses costs
+    /// one fault and one twin.
+    OnDemand,
+    /// When an interval ends, for each page that was written.
+    Eager,
+}
+
 /// The way in which diffs come from the rank that made them. Neither needs the help of that rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fetch {
@@ -82,13 +108,16 @@ pub enum Fetch {
 }
 
 impl Config {
-    /// The usual choices: pages noticed by faults, zero at the start, the tree as barrier.
+    /// The usual choices: one copy for each node, diffs on demand, pages noticed by faults, zero at
+    /// the start, the tree as barrier.
     pub fn new(bytes: u64) -> Config {
         Config {
             bytes,
             barrier: BarrierKind::Tree,
             start: Start::Zero,
             access: Access::Pager,
+            copies: Copies::Node,
+            diffs: Diffs::OnDemand,
             fetch: Fetch::Get,
             page_bytes: 4096,
             locks: 64,
@@ -132,6 +161,8 @@ named!(
     Access, "access":
     "pager" => Pager, "protect" => Protect, "userfault" => Userfault, "explicit" => Explicit
 );
+named!(Copies, "kind of copies": "node" => Node, "rank" => Rank);
+named!(Diffs, "kind of diffs": "on-demand" => OnDemand, "eager" => Eager);
 named!(Fetch, "fetch": "get" => Get, "call" => Call);
 
 #[cfg(test)]

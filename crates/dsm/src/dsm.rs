@@ -7,18 +7,20 @@ use std::sync::Arc;
 
 use farside_fabric::{Error, Rank, Region as Pieces, Result, SegmentId};
 use farside_pager::{Method, Watched};
-use farside_rma::{Plain, World};
+use farside_rma::{Numeric, Plain, World};
 
 use crate::barrier::BarrierMembers;
 use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard};
-use crate::config::{Access, Config, Fetch, Start};
+use crate::config::{Access, Config, Copies, Diffs, Fetch};
 use crate::diff::PAGE_WORDS_MAX;
+use crate::domain::{self, Domain, Domains};
 use crate::front::{FaultHandler, PagerGuard};
 use crate::memory::Memory;
 use crate::race::Race;
 use crate::region::{Placement, Region};
 use crate::shared::{Shared, View, ViewMemory, ViewMut};
-use crate::statistics::{BarrierTime, Statistics};
+use crate::sides::Serving;
+use crate::statistics::{ArrayStatistics, BarrierTime, Statistics};
 use crate::variant::{Right, Variant};
 
 /// Memory that all ranks share: ordinary loads and stores, kept coherent by locks and barriers.
@@ -50,6 +52,8 @@ pub struct Dsm<'w, V: Variant = Right> {
     /// comes when it is gone.
     coherence: Box<FaultHandler<'w, V>>,
     watched: Option<Arc<Watched>>,
+    /// Whether accesses need nothing at all: all ranks share one copy.
+    is_plain: bool,
     everybody: Arc<[Rank]>,
 }
 
@@ -63,22 +67,34 @@ impl<'w> Dsm<'w> {
 impl<'w, V: Variant> Dsm<'w, V> {
     #[doc(hidden)]
     pub fn variant(world: &'w World, mut config: Config) -> Result<Dsm<'w, V>> {
-        let method = method_of(config.access);
+        let mut method = method_of(config.access);
         if method.is_some() {
             config.page_bytes = farside_pager::page_bytes();
         }
         check_config(world, &mut config)?;
-        let memory = Memory::new(world, &config)?;
+        let domains = domains_of(world, &mut config)?;
+        let is_plain = domains.as_ref().is_some_and(|domains| domains.count() == 1);
+        if is_plain {
+            method = None;
+        }
+        let memory = Memory::new(world, &config, domains.as_ref())?;
+        let domain = match domains {
+            Some(domains) => Some(Domain::new::<V>(world, &config, &memory, domains)?),
+            None => None,
+        };
         let handler = match config.fetch {
-            Fetch::Get => None,
-            Fetch::Call => Some(world.serve(serve)?),
+            Fetch::Call if domain.is_none() => Some(world.serve(serve)?),
+            Fetch::Get | Fetch::Call => None,
         };
         // Faults come at any moment, also in the middle of the program's own operations.
         let context = match method {
             Some(_) => ContextHandle::Owned(Box::new(world.context()?)),
             None => ContextHandle::Borrowed(world),
         };
-        let own = NonNull::new(memory.copy.own().as_ptr().cast::<u8>());
+        let own = match &domain {
+            Some(domain) => Some(domain.copy().base()),
+            None => NonNull::new(memory.copy.own().as_ptr().cast::<u8>()),
+        };
         let own =
             own.ok_or_else(|| Error::Internal("this rank's shared memory is nowhere".into()))?;
         let (watched, guard, base): (_, Box<dyn Guard>, _) = match method {
@@ -88,12 +104,14 @@ impl<'w, V: Variant> Dsm<'w, V> {
                 (Some(watched.clone()), Box::new(PagerGuard(watched.clone())), watched.base())
             }
         };
-        // SAFETY: the memory is this rank's own part of the window, which lives as long as the
-        // coherence state, or the second mapping of it, which lives as long as `watched`.
+        // SAFETY: the memory is this rank's own part of the window, or that of its domain's home,
+        // which live as long as the coherence state, or the second mapping of it, which lives as
+        // long as `watched`.
         let view_memory = unsafe { ViewMemory::new(base, config.bytes) };
-        let mut coherence = Coherence::new(context, config, memory, handler, guard);
-        if config.start == Start::Zero || world.rank() == Rank(0) {
-            coherence.guard.allow(0, coherence.pages.len() as u32, Allowed::Reading)?;
+        let serving = Serving { handler, domain };
+        let mut coherence = Coherence::new(context, config, memory, serving, guard);
+        if !is_plain && coherence.is_readable(0) {
+            coherence.guard.allow(0, coherence.pages_count() as u32, Allowed::Reading)?;
         }
         let region = Region::new(config.bytes, config.page_bytes as u64);
         let coherence = Box::new(FaultHandler(RefCell::new(coherence)));
@@ -103,7 +121,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         let everybody = world.ranks().collect();
         // No rank may send before every rank can receive.
         world.barrier()?;
-        Ok(Dsm { world, region, view_memory, coherence, watched, everybody })
+        Ok(Dsm { world, region, view_memory, coherence, watched, is_plain, everybody })
     }
 
     /// The world that shares it.
@@ -178,7 +196,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         bytes: &Range<u64>,
         touch: impl Fn(&mut Coherence<'w, V>, u32) -> Result<()>,
     ) -> Result<()> {
-        if self.watched.is_some() || bytes.is_empty() {
+        if self.watched.is_some() || self.is_plain || bytes.is_empty() {
             return Ok(());
         }
         let mut coherence = self.coherence.0.borrow_mut();
@@ -217,6 +235,56 @@ impl<'w, V: Variant> Dsm<'w, V> {
         let result = body(self);
         self.unlock(lock)?;
         result
+    }
+
+    /// Deals a range out among the ranks as evenly as can be, runs `body` on this rank's part, and
+    /// returns when all ranks are done: what any of them has written is seen from now on. All ranks
+    /// say the same.
+    ///
+    /// ```
+    /// # use farside::dsm::{Config, Dsm};
+    /// # farside::local(3, |world| {
+    /// # let mut dsm = Dsm::new(&world, Config::new(1 << 16))?;
+    /// let squares = dsm.alloc::<u64>(100)?;
+    /// dsm.parallel_for(0..100, |dsm, part| {
+    ///     let mine = dsm.view_mut(squares, part.clone())?;
+    ///     part.zip(mine.cells()).for_each(|(at, cell)| cell.set((at * at) as u64));
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(dsm.get(squares, 99)?, 99 * 99);
+    /// let sum: u64 =
+    ///     dsm.parallel_sum(0..100, |dsm, part| Ok(dsm.view(squares, part)?.iter().sum()))?;
+    /// assert_eq!(sum, (0..100).map(|at| at * at).sum::<u64>());
+    /// # dsm.close() }).unwrap();
+    /// ```
+    pub fn parallel_for(
+        &mut self,
+        range: Range<usize>,
+        body: impl FnOnce(&mut Self, Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        let part = self.part_of(range);
+        body(self, part)?;
+        self.barrier()
+    }
+
+    /// Like [`Dsm::parallel_for`], and returns the sum of what `body` has returned on all ranks.
+    pub fn parallel_sum<T: Numeric>(
+        &mut self,
+        range: Range<usize>,
+        body: impl FnOnce(&mut Self, Range<usize>) -> Result<T>,
+    ) -> Result<T> {
+        let part = self.part_of(range);
+        let mut sum = [body(self, part)?];
+        self.barrier()?;
+        self.world.all_sum(&mut sum)?;
+        Ok(sum[0])
+    }
+
+    /// Returns this rank's part of a range that is dealt out among all ranks.
+    pub fn part_of(&self, range: Range<usize>) -> Range<usize> {
+        let (me, ranks) = (self.world.rank().index(), self.world.size() as usize);
+        let at = |rank: usize| range.start + range.len() * rank / ranks;
+        at(me)..at(me + 1)
     }
 
     /// Returns when all ranks have come: what any of them has done before is seen from now on.
@@ -265,6 +333,22 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.coherence.0.borrow().statistics()
     }
 
+    /// Returns the statistics of this rank so far for each allocation, in the order of their
+    /// places; all zero where each rank has a copy and diffs are eager. Pages that several
+    /// allocations share count for each.
+    pub fn array_statistics(&self) -> Vec<ArrayStatistics> {
+        let coherence = self.coherence.0.borrow();
+        let of = |(offset, end): (u64, u64)| {
+            let bytes = end - offset;
+            let mut array = ArrayStatistics { offset, bytes, ..ArrayStatistics::default() };
+            if let Some(domain) = &coherence.domain {
+                domain.add_to(&mut array, coherence.config.page_bytes as u64, coherence.me);
+            }
+            array
+        };
+        self.region.allocations().map(of).collect()
+    }
+
     /// Returns the times of this rank at each barrier of all ranks, if they are recorded: see
     /// [`Config::time_barriers`].
     pub fn barrier_times(&self) -> Vec<BarrierTime> {
@@ -293,9 +377,14 @@ impl<'w, V: Variant> Dsm<'w, V> {
         let Dsm { world, coherence, watched, .. } = self;
         // Faults must be impossible before the memory goes.
         let coherence = coherence.0.into_inner();
-        let memory = coherence.into_memory();
+        let (memory, domain) = coherence.into_parts();
         drop(watched);
-        memory.free(world)
+        // Ranks that have not come yet may still ask for diffs.
+        memory.free(world)?;
+        if let Some(domain) = domain {
+            domain.retire();
+        }
+        Ok(())
     }
 }
 
@@ -307,6 +396,24 @@ fn method_of(access: Access) -> Option<Method> {
         Access::Pager if farside_pager::has_userfault() => Some(Method::Userfault),
         Access::Pager => Some(Method::Protect),
     }
+}
+
+/// Returns the coherence domains, or `None` if each rank has a copy and diffs are eager. Replaces
+/// in the configuration what cannot be had. Collective.
+fn domains_of(world: &World, config: &mut Config) -> Result<Option<Domains>> {
+    if config.check_races {
+        (config.copies, config.diffs) = (Copies::Rank, Diffs::Eager);
+    }
+    if (config.copies, config.diffs) == (Copies::Rank, Diffs::Eager) {
+        return Ok(None);
+    }
+    let mut is_near = [u64::from(domain::is_near(world, SegmentId::ROOT))];
+    world.all_reduce(&mut is_near, u64::min)?;
+    if is_near == [0] {
+        (config.copies, config.diffs) = (Copies::Rank, Diffs::Eager);
+        return Ok(None);
+    }
+    Ok(Some(Domains::new(world.topology(), config.copies)))
 }
 
 /// Checks that the configuration makes sense, and is the same on every rank.

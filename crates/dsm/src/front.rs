@@ -62,14 +62,14 @@ impl<V: Variant> Coherence<'_, V> {
     /// Handles an access that was not allowed. It is allowed afterwards in any case.
     fn fault(&mut self, fault: Fault) {
         let page = fault.page as u32;
-        let is_valid = self.pages[fault.page].is_valid();
         // A fault on a readable page is a write, unless the page was never touched before.
-        let is_write = fault.is_write.unwrap_or(is_valid);
+        let is_write = fault.is_write.unwrap_or_else(|| self.is_readable(page));
         let done = match self.check() {
             Err(error) => Err(error),
             Ok(()) if is_write => self.write(page),
-            Ok(()) => self.read(page).and_then(|()| self.guard.allow(page, 1, Allowed::Reading)),
+            Ok(()) => self.read(page),
         };
+        let done = done.and_then(|()| self.guard.allow(page, 1, self.allowed(page)));
         if let Err(error) = done {
             // An access cannot fail. The page stays as it was seen last, and the next
             // synchronization fails.

@@ -1,7 +1,7 @@
 //! Intervals and write notices: the pages that a rank wrote between two synchronizations, and the
 //! places of their diffs.
 
-use farside_fabric::Result;
+use farside_fabric::{Error, Result};
 
 use crate::message::{Reader, Writer};
 use crate::time::Time;
@@ -72,6 +72,37 @@ impl Interval {
         }
     }
 
+    /// Writes it down for domains, whose diffs are asked for: runs of pages.
+    pub(crate) fn write_pages(&self, into: &mut Writer) {
+        for number in [self.rank, self.number, self.order] {
+            into.number(number);
+        }
+        let follows = |last: &Notice, next: &Notice| next.page == last.page + 1;
+        let runs: Vec<&[Notice]> = self.notices.chunk_by(follows).collect();
+        into.number(runs.len() as u32);
+        for run in runs {
+            into.number(run[0].page);
+            into.number(run.len() as u32);
+        }
+    }
+
+    /// Reads what [`Interval::write_pages`] wrote, of a memory of so many pages.
+    pub(crate) fn read_pages(pages: usize, from: &mut Reader<'_>) -> Result<Interval> {
+        let (rank, number, order) = (from.number()?, from.number()?, from.number()?);
+        let mut notices = Vec::new();
+        for _ in 0..from.number()? {
+            let (page, length) = (from.number()?, from.number()?);
+            let end = page.saturating_add(length);
+            if end as usize > pages {
+                return Err(Error::Internal(format!(
+                    "pages {page} to {end} were written, and there are {pages}"
+                )));
+            }
+            notices.extend((page..end).map(|page| Notice { page, at: 0, words: 0 }));
+        }
+        Ok(Interval { rank, number, order, seen: Time::default(), notices })
+    }
+
     pub(crate) fn read(page_words: usize, from: &mut Reader<'_>) -> Result<Interval> {
         let (rank, number, order) = (from.number()?, from.number()?, from.number()?);
         let seen = from.time()?;
@@ -110,6 +141,19 @@ mod tests {
         interval().write(64, &mut writer);
         assert_eq!(Interval::read(64, &mut Reader::new(writer.bytes())), Ok(interval()));
         assert!(writer.bytes().len() < 25, "{} bytes", writer.bytes().len());
+    }
+
+    #[test]
+    fn an_interval_of_a_domain_survives_its_message() {
+        let mut writer = Writer::default();
+        interval().write_pages(&mut writer);
+        let read = Interval::read_pages(10, &mut Reader::new(writer.bytes())).unwrap();
+        let pages = |interval: &Interval| -> Vec<u32> {
+            interval.notices.iter().map(|notice| notice.page).collect()
+        };
+        assert_eq!(pages(&read), pages(&interval()));
+        assert_eq!((read.rank, read.number, read.order), (4, 2, 17));
+        assert!(Interval::read_pages(9, &mut Reader::new(writer.bytes())).is_err());
     }
 
     #[test]

@@ -2,13 +2,16 @@
 //! release consistency.
 //!
 //! - [`Dsm`]: the shared memory of a job; [`Shared`] slices in it, and [`View`]s of them;
+//! - [`SharedVec`]: a vector that any rank appends to and takes from;
 //! - [`Config`]: which barrier, what pages hold at the start, how accesses are noticed;
 //! - [`Statistics`]: what was done; [`Race`]s: what should not have been.
 //!
-//! One coherence core stands under two front ends. With the *pager*, a view is ordinary memory, and
-//! a page fault brings a page up to date; with *explicit* accesses, making a view does, which needs
-//! no operating system, and is what the simulator runs. This crate knows no fabric, no thread, no
-//! socket and no clock; what it knows of page faults is in `farside-pager`.
+//! The ranks of a node share one copy of the memory, and diffs travel between nodes when they are
+//! asked for. Either kind of coherence state stands under two front ends. With the *pager*, a view
+//! is ordinary memory, and a page fault brings a page up to date; with *explicit* accesses, making
+//! a view does, which needs no operating system, and is what the simulator runs. This crate knows
+//! no fabric, no thread, no socket and no clock; what it knows of page faults is in
+//! `farside-pager`.
 //!
 //! The rules of the memory are in `docs/dsm.md`.
 
@@ -16,7 +19,9 @@ mod barrier;
 mod coherence;
 mod config;
 mod diff;
+mod domain;
 mod dsm;
+mod fetch;
 mod front;
 mod interval;
 mod lock;
@@ -28,16 +33,19 @@ mod race_check;
 mod reclaim;
 mod region;
 mod shared;
+mod sides;
 mod state;
 mod statistics;
 mod time;
 #[doc(hidden)]
 pub mod variant;
+mod vec;
 
-pub use config::{Access, BarrierKind, Config, Fetch, Start};
+pub use config::{Access, BarrierKind, Config, Copies, Diffs, Fetch, Start};
 pub use dsm::Dsm;
 pub use farside_pager::{Method, has_userfault};
 pub use race::Race;
 pub use region::Placement;
 pub use shared::{Shared, View, ViewMut};
-pub use statistics::{BarrierTime, Statistics};
+pub use statistics::{ArrayStatistics, BarrierTime, Statistics};
+pub use vec::SharedVec;

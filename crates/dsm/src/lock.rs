@@ -38,7 +38,10 @@ const GRANT_HEADER: usize = 8;
 impl<V: Variant> Coherence<'_, V> {
     pub(crate) fn acquire(&mut self, lock: u32) -> Result<()> {
         self.check_lock(lock, false)?;
-        self.close()?;
+        // What a domain writes is told of when it is released.
+        if self.domain.is_none() {
+            self.close()?;
+        }
         let turn = if V::ALTERNATES { 1 - self.lock_state.turn[lock as usize] } else { 0 };
         self.lock_state.turn[lock as usize] = turn;
         self.records.statistics.locks += 1;
@@ -52,7 +55,8 @@ impl<V: Variant> Coherence<'_, V> {
         if before == 0 || last == self.me {
             return Ok(());
         }
-        self.ask(lock, last, (before % 2) as usize)
+        self.ask(lock, last, (before % 2) as usize)?;
+        self.catch_up()
     }
 
     /// Asks the one that asked before.
@@ -61,7 +65,7 @@ impl<V: Variant> Coherence<'_, V> {
         self.lock_state.tickets = self.lock_state.tickets.checked_add(1).unwrap_or(1);
         let ticket = u64::from(self.lock_state.tickets);
         let mut writer = Writer::default();
-        writer.time(&self.intervals.seen);
+        writer.time(&self.time()?);
         if writer.bytes().len() > REQUEST_BYTES {
             // Too much to say: what comes then is more than needed.
             writer = Writer::default();
@@ -108,6 +112,7 @@ impl<V: Variant> Coherence<'_, V> {
     }
 
     fn read_log(&mut self, of: Rank, length: usize) -> Result<()> {
+        let Some(of) = self.log_of(of) else { return Ok(()) };
         let cursor = self.intervals.cursors.get(&of.0).copied().unwrap_or(0);
         if cursor >= length {
             return Ok(());
@@ -118,7 +123,8 @@ impl<V: Variant> Coherence<'_, V> {
         self.intervals.cursors.insert(of.0, length);
         let mut intervals = self.read_intervals(Reader::new(&message))?;
         if !V::PASSES_ON {
-            intervals.retain(|interval| interval.rank == of.0);
+            let maker = self.maker(of);
+            intervals.retain(|interval| interval.rank == maker);
         }
         self.learn(intervals)
     }
@@ -128,9 +134,8 @@ impl<V: Variant> Coherence<'_, V> {
         self.close()?;
         self.lock_state.held[lock as usize] = false;
         let turn = self.lock_state.turn[lock as usize];
-        let free = FREE
-            | u64::from(self.intervals.epoch << KIND_BITS)
-            | ((self.stored.log_bytes as u64) << 32);
+        let free =
+            FREE | u64::from(self.intervals.epoch << KIND_BITS) | ((self.log_bytes() as u64) << 32);
         let found = self.context.swap(self.memory.lock(self.me, lock, STATES + turn), free)?;
         if found & ((1 << KIND_BITS) - 1) != WANTED {
             return Ok(());
@@ -139,11 +144,16 @@ impl<V: Variant> Coherence<'_, V> {
         let mut request = [0; REQUEST_BYTES];
         self.context.get(self.memory.request(self.me, lock, turn), &mut request)?;
         let knows = Reader::new(&request).time()?;
-        let me = self.me.0;
-        let notices = self.lacking(&knows, |rank| V::PASSES_ON || rank == me);
-        let here = GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES;
+        let me = self.maker(self.me);
+        let is_told = self.log_of(next) == self.log_of(self.me) && self.domain.is_some();
+        let is_long = self.domain.is_some() && self.log_bytes() > GRANT_BYTES;
+        let notices = match is_told || is_long {
+            true => Writer::default(),
+            false => self.lacking(&knows, |rank| V::PASSES_ON || rank == me)?,
+        };
+        let here = is_told || (!is_long && GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES);
         let (kind, length) =
-            if here { (HERE, notices.bytes().len()) } else { (IN_THE_LOG, self.stored.log_bytes) };
+            if here { (HERE, notices.bytes().len()) } else { (IN_THE_LOG, self.log_bytes()) };
         let mut message = [kind.to_le_bytes(), (length as u32).to_le_bytes()].concat();
         if here {
             message.extend(notices.bytes());

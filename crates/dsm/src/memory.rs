@@ -4,6 +4,7 @@ use farside_fabric::{Error, Rank, Result, SegmentId};
 use farside_rma::{Place, Window, World};
 
 use crate::config::Config;
+use crate::domain::{DomainWindows, Domains};
 
 /// The least and largest size of a message that comes with its signal.
 const SLOT_BYTES: (usize, usize) = (64, 32 << 10);
@@ -49,10 +50,12 @@ pub(crate) struct Memory {
     /// Messages of locks.
     requests: Window<u8>,
     words: Window<u64>,
+    /// The state of coherence domains, if there are several.
+    pub(crate) domain: Option<DomainWindows>,
 }
 
 impl Memory {
-    pub(crate) fn new(world: &World, config: &Config) -> Result<Memory> {
+    pub(crate) fn new(world: &World, config: &Config, domains: Option<&Domains>) -> Result<Memory> {
         let ranks = world.size() as usize;
         // Less storage needs shorter messages.
         let part = |of: usize, (least, most): (usize, usize)| {
@@ -76,6 +79,10 @@ impl Memory {
             mail: team.uncounted_window(2 * ranks * slot_bytes)?,
             requests: team.uncounted_window(requests)?,
             words: team.uncounted_window(words)?,
+            domain: match domains.filter(|domains| domains.count() > 1) {
+                Some(domains) => Some(DomainWindows::new(world, config, domains)?),
+                None => None,
+            },
         })
     }
 
@@ -139,7 +146,8 @@ impl Memory {
         self.outbox.free(world)?;
         self.mail.free(world)?;
         self.requests.free(world)?;
-        self.words.free(world)
+        self.words.free(world)?;
+        self.domain.map_or(Ok(()), |domain| domain.free(world))
     }
 }
 

@@ -27,8 +27,26 @@ impl Writer {
         }
     }
 
+    /// Writes a number of 64 bits.
+    pub(crate) fn wide(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 
@@ -57,6 +75,27 @@ impl<'a> Reader<'a> {
             }
         }
         Err(cut())
+    }
+
+    /// Reads a number of 64 bits.
+    pub(crate) fn wide(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for shift in (0..70).step_by(7) {
+            let (&byte, rest) = self.bytes.split_first().ok_or_else(cut)?;
+            self.bytes = rest;
+            value |= u64::from(byte & 0x7F).checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(cut())
+    }
+
+    /// Reads bytes as they are.
+    pub(crate) fn raw(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (bytes, rest) = self.bytes.split_at_checked(count).ok_or_else(cut)?;
+        self.bytes = rest;
+        Ok(bytes)
     }
 
     pub(crate) fn time(&mut self) -> Result<Time> {
@@ -88,6 +127,20 @@ mod tests {
             }
             prop_assert!(reader.is_empty());
         }
+    }
+
+    #[test]
+    fn wide_numbers_and_bytes_survive() {
+        let mut writer = Writer::default();
+        let numbers = [0, 127, 128, u64::from(u32::MAX) + 1, u64::MAX];
+        numbers.iter().for_each(|&value| writer.wide(value));
+        writer.raw(b"abc");
+        let mut reader = Reader::new(writer.bytes());
+        let read: Vec<u64> = (0..5).map(|_| reader.wide().unwrap()).collect();
+        assert_eq!(read, numbers);
+        assert!(reader.raw(4).is_err());
+        assert_eq!(reader.raw(3), Ok(&b"abc"[..]));
+        assert!(reader.is_empty());
     }
 
     #[test]

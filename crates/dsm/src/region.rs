@@ -37,6 +37,11 @@ impl Region {
         self.digest
     }
 
+    /// Returns the allocations: where each starts and ends.
+    pub(crate) fn allocations(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.taken.iter().map(|(&start, &end)| (start, end))
+    }
+
     pub(crate) fn allocate(&mut self, bytes: u64, align: u64, placement: Placement) -> Result<u64> {
         let (align, bytes) = match placement {
             Placement::Aligned(wanted) if !wanted.is_power_of_two() => {

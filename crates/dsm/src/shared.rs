@@ -93,8 +93,9 @@ impl ViewMemory {
         }
         let len = (bytes.end - bytes.start) as usize / size_of::<T>();
         // SAFETY: aligned, inside, and any bytes are a `T`. Cells may change at any time on this
-        // thread, which is the only one: a cell is not `Sync`. Other ranks read this copy, as
-        // copies of bytes, and do not write it.
+        // thread, which is the only one of this rank: a cell is not `Sync`. Other processes read
+        // this copy, and write it, as copies of bytes or by stores of their own, which are outside
+        // of this program; ranks that are threads of it keep to the rules of the memory.
         Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) })
     }
 
@@ -148,6 +149,12 @@ macro_rules! reading {
                 for (into, cell) in into.iter_mut().zip(&self.cells[index..]) {
                     *into = cell.get();
                 }
+            }
+
+            /// Returns some of the elements. Panics if they are not all there, as slices do.
+            #[must_use]
+            pub fn slice(&self, range: Range<usize>) -> $view<'d, T> {
+                $view { cells: &self.cells[range] }
             }
 
             /// A copy of all elements.

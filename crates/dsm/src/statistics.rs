@@ -18,6 +18,12 @@ pub struct Statistics {
     pub diffs_applied: u64,
     /// The bytes of these diffs.
     pub diff_bytes: u64,
+    /// Pages that were brought up to date ahead, together with one that was touched.
+    pub prefetched: u64,
+    /// Of these, the pages that were touched afterwards.
+    pub prefetches_used: u64,
+    /// Of these, the pages that others wrote again before they were touched.
+    pub prefetches_wasted: u64,
     /// Pages that were fetched as a whole, because this rank had no copy.
     pub cold_misses: u64,
     /// Messages sent and asked for.
@@ -52,6 +58,9 @@ impl Statistics {
             diffs_made: a.diffs_made + b.diffs_made,
             diffs_applied: a.diffs_applied + b.diffs_applied,
             diff_bytes: a.diff_bytes + b.diff_bytes,
+            prefetched: a.prefetched + b.prefetched,
+            prefetches_used: a.prefetches_used + b.prefetches_used,
+            prefetches_wasted: a.prefetches_wasted + b.prefetches_wasted,
             cold_misses: a.cold_misses + b.cold_misses,
             messages: a.messages + b.messages,
             bytes: a.bytes + b.bytes,
@@ -63,6 +72,54 @@ impl Statistics {
             reclaims: a.reclaims + b.reclaims,
             storage_peak: a.storage_peak.max(b.storage_peak),
         }
+    }
+}
+
+/// The statistics of one allocation of shared memory, as one rank sees it, or of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct ArrayStatistics {
+    /// The first byte of the allocation in the shared memory.
+    pub offset: u64,
+    /// The number of its bytes.
+    pub bytes: u64,
+    /// Accesses that found their page invalid, and were reads as far as is known.
+    pub read_faults: u64,
+    /// Accesses that found their page not writable.
+    pub write_faults: u64,
+    /// Pages that were copied before they were written.
+    pub twins: u64,
+    /// Diffs that were fetched and applied.
+    pub diffs_applied: u64,
+    /// The number of times that a node heard of another's writes to a page that it was writing
+    /// itself.
+    pub moves: u64,
+    /// The pages to which that has happened, counted on each node.
+    pub moving_pages: u64,
+    /// The nodes that have written these pages, one bit for each; the last one for all from 63 on.
+    pub writers: u64,
+}
+
+impl ArrayStatistics {
+    /// The sum over several ranks, for the same allocation.
+    #[must_use]
+    pub fn and(self, other: ArrayStatistics) -> ArrayStatistics {
+        let (a, b) = (self, other);
+        ArrayStatistics {
+            read_faults: a.read_faults + b.read_faults,
+            write_faults: a.write_faults + b.write_faults,
+            twins: a.twins + b.twins,
+            diffs_applied: a.diffs_applied + b.diffs_applied,
+            moves: a.moves + b.moves,
+            moving_pages: a.moving_pages + b.moving_pages,
+            writers: a.writers | b.writers,
+            ..a
+        }
+    }
+
+    /// Returns the nodes that have written the pages that move back and forth.
+    pub fn moving_writers(&self) -> Vec<u32> {
+        (0..64).filter(|&domain| self.writers >> domain & 1 == 1).collect()
     }
 }
 

@@ -20,6 +20,20 @@ pub trait Variant: 'static {
     const KEEPS_WHAT_SOME_TELL: bool = true;
     /// Asks the place of its predecessor that belongs to that request, and not to the one before.
     const ALTERNATES: bool = true;
+    /// Renews a twin when its diff is made, and not before.
+    const RENEWS_TWINS_LATE: bool = true;
+    /// Looks again, at the end of each interval, at a page of which a diff was made.
+    const COMPARES_AGAIN: bool = true;
+    /// Makes the diff of a page when it hears that another domain has written it.
+    const ENDS_CHAINS: bool = true;
+    /// Merges the words of other domains one by one into a page.
+    const MERGES_WORDS: bool = true;
+    /// Merges the words of other domains into the twin, too.
+    const MERGES_INTO_TWINS: bool = true;
+    /// Tells the other ranks of the domain that a page was closed.
+    const TELLS_OF_CLOSED: bool = true;
+    /// Makes an operation of each access to what ranks of a domain share, for the explorer.
+    const MARKS_ACCESSES: bool = false;
     /// The ticket before a rank's first. Two tickets in a row must differ, nothing else.
     const TICKETS_BEFORE: u32 = 0;
     /// The number of the barrier before the first. A lock's word says in which epoch it was
@@ -31,6 +45,13 @@ pub trait Variant: 'static {
 pub struct Right;
 
 impl Variant for Right {}
+
+/// The right one, for the explorer.
+pub struct Marked;
+
+impl Variant for Marked {
+    const MARKS_ACCESSES: bool = true;
+}
 
 /// Known-wrong variants, for the checker to find out.
 pub mod mutants {
@@ -53,6 +74,33 @@ pub mod mutants {
         ForgetsWhatSomeTold: KEEPS_WHAT_SOME_TELL;
         /// Uses one place for all its requests of a lock.
         UsesOnePlace: ALTERNATES;
+    }
+
+    macro_rules! marked {
+        ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $name;
+            impl Variant for $name {
+                const $step: bool = false;
+                const MARKS_ACCESSES: bool = true;
+            }
+        )* };
+    }
+
+    marked! {
+        /// Renews twins when an interval ends: what was written before is in no diff.
+        RenewsTwinsEarly: RENEWS_TWINS_LATE;
+        /// Forgets a page when its diff was made: what the current interval writes is lost.
+        ForgetsAfterDiff: COMPARES_AGAIN;
+        /// Goes on with a chain when another domain has written the page.
+        KeepsChains: ENDS_CHAINS;
+        /// Merges by writing back the whole page, over a neighbour's store.
+        MergesPages: MERGES_WORDS;
+        /// Merges into the page only: words of others become its own.
+        MergesBesideTwins: MERGES_INTO_TWINS;
+        /// Closes pages that other ranks of the domain can still write.
+        ClosesSilently: TELLS_OF_CLOSED;
     }
 
     /// Right, and about to run over the end of its numbers.

@@ -1,7 +1,7 @@
 //! Many faults with little storage: what is kept stays within its limit, and nothing is lost.
 
 use farside::Local;
-use farside::dsm::{Config, Dsm};
+use farside::dsm::{Config, Copies, Diffs, Dsm};
 
 const RANKS: u32 = 4;
 const PAGES: usize = 48;
@@ -70,8 +70,8 @@ fn storage_stays_within_its_limit() {
     let faults = if std::env::var_os("FARSIDE_LONG").is_some() { 1_000_000 } else { 50_000 };
     // Not more room than what may be kept, and what one interval may add.
     let storage_max = LIMIT + 2 * (PAGES * 4096) as u64;
-    soak(
-        faults,
-        Config { storage_limit: LIMIT, storage_max, ..Config::new((PAGES * 4096) as u64) },
-    );
+    for (copies, diffs) in [(Copies::Rank, Diffs::Eager), (Copies::Node, Diffs::OnDemand)] {
+        let usual = Config::new((PAGES * 4096) as u64);
+        soak(faults / 2, Config { storage_limit: LIMIT, storage_max, copies, diffs, ..usual });
+    }
 }

@@ -1,7 +1,17 @@
 //! Shared memory of thread ranks: every front end, barrier and start gives the same.
 
-use farside::dsm::{Access, BarrierKind, Config, Dsm, Fetch, Placement, Start, has_userfault};
+use farside::dsm::{
+    Access, BarrierKind, Config, Copies, Diffs, Dsm, Fetch, Placement, Start, has_userfault,
+};
 use farside::{Local, Rank, Result, World};
+
+/// The kinds of coherence state: the usual one, the paper's, and those between.
+const KINDS: [(Copies, Diffs); 4] = [
+    (Copies::Node, Diffs::OnDemand),
+    (Copies::Rank, Diffs::Eager),
+    (Copies::Rank, Diffs::OnDemand),
+    (Copies::Node, Diffs::Eager),
+];
 
 /// Every way to set shared memory up.
 fn configs() -> Vec<Config> {
@@ -13,7 +23,10 @@ fn configs() -> Vec<Config> {
         }
         for &barrier in BarrierKind::ALL {
             for &start in Start::ALL {
-                all.push(Config { access, barrier, start, ..Config::new(1 << 20) });
+                for (copies, diffs) in KINDS {
+                    let usual = Config::new(1 << 20);
+                    all.push(Config { access, barrier, start, copies, diffs, ..usual });
+                }
             }
         }
     }
@@ -98,7 +111,9 @@ fn a_barrier_of_some_tells_them_and_nobody_waits_for_the_others() {
                 }
             }
             dsm.barrier()?;
-            assert_eq!(dsm.view(words, 0..5)?.to_vec(), [0, 3, 0, 3, 3]);
+            let seen = dsm.view(words, 0..5)?.to_vec();
+            dsm.check()?;
+            assert_eq!(seen, [0, 3, 0, 3, 3], "{config:?}");
             let error = dsm.barrier_of(&[Rank(3), Rank(1)]).unwrap_err();
             assert!(error.to_string().contains("ascending"), "{error}");
             dsm.close()
@@ -137,7 +152,9 @@ fn storage_is_reclaimed_and_nothing_is_lost() {
 
 #[test]
 fn the_agents_bring_the_same_as_gets() {
-    let config = Config { fetch: Fetch::Call, start: Start::Original, ..Config::new(1 << 20) };
+    let (copies, diffs) = (Copies::Rank, Diffs::Eager);
+    let (fetch, start) = (Fetch::Call, Start::Original);
+    let config = Config { fetch, start, copies, diffs, ..Config::new(1 << 20) };
     on_nodes(4, 2, |world| {
         let mut dsm = Dsm::new(&world, config)?;
         let words = dsm.alloc::<u32>(4096)?;
@@ -159,7 +176,8 @@ fn false_sharing_costs_diffs_and_not_pages() {
     const ROUNDS: u32 = 10_000;
     let rounds = if std::env::var_os("FARSIDE_LONG").is_some() { ROUNDS } else { ROUNDS / 20 };
     for access in [Access::Pager, Access::Explicit] {
-        let config = Config { access, ..Config::new(4096) };
+        let (copies, diffs) = (Copies::Rank, Diffs::Eager);
+        let config = Config { access, copies, diffs, ..Config::new(4096) };
         on_nodes(16, 1, |world| {
             let mut dsm = Dsm::new(&world, config)?;
             let words = dsm.alloc::<u32>(16)?;
@@ -224,6 +242,69 @@ fn ranks_that_disagree_are_told() {
         dsm.barrier()
     });
     assert!(result.unwrap_err().to_string().contains("disagree on what was allocated"));
+}
+
+/// The program of the tutorial in `docs/dsm.md`.
+#[test]
+fn the_tutorial_relaxes_a_grid() {
+    let (rows, columns, iterations) = (64, 64, 10);
+    let hottest = farside::local(4, |world| {
+        let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+        let grid = dsm.alloc_at::<f32>(rows * columns, Placement::Pages)?;
+        dsm.parallel_for(0..columns, |dsm, part| {
+            dsm.view_mut(grid, part)?.cells().iter().for_each(|edge| edge.set(1.0));
+            Ok(())
+        })?;
+        for colour in (0..2).cycle().take(2 * iterations) {
+            dsm.parallel_for(1..rows - 1, |dsm, part| {
+                for row in part {
+                    let around = dsm.view(grid, (row - 1) * columns..(row + 2) * columns)?;
+                    let mine = dsm.view_mut(grid, row * columns..(row + 1) * columns)?;
+                    for at in (1..columns - 1).filter(|at| (row + at) % 2 == colour) {
+                        let sides = mine.get(at - 1) + mine.get(at + 1);
+                        let mean = (around.get(at) + around.get(2 * columns + at) + sides) / 4.0;
+                        mine.set(at, mine.get(at) + 1.25 * (mean - mine.get(at)));
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        let second = dsm.view(grid, columns..2 * columns)?.iter().fold(0.0, f32::max);
+        dsm.close().map(|()| second)
+    });
+    assert!(hottest.unwrap().iter().all(|&second| second > 0.5));
+}
+
+#[test]
+fn pages_of_one_node_cost_one_fault() {
+    const PAGES: usize = 100;
+    let shared = Local::new(2).unwrap().topology("node:2").run(|world| {
+        let mut dsm = Dsm::new(&world, Config::new(4 << 20))?;
+        let words = dsm.alloc_at::<u32>(2 * PAGES * 1024, Placement::Pages)?;
+        let part = dsm.part_of(0..2 * PAGES * 1024);
+        // The other rank reads the first word of this one's part.
+        let edge = if world.rank() == Rank(0) { PAGES * 1024 } else { 0 };
+        for round in 1..=50 {
+            let view = dsm.view_mut(words, part.clone())?;
+            (0..part.len()).step_by(512).for_each(|at| view.set(at, round));
+            dsm.barrier()?;
+            assert_eq!(dsm.get(words, edge)?, round);
+            dsm.barrier()?;
+        }
+        let done = dsm.statistics();
+        let arrays = dsm.array_statistics();
+        dsm.barrier()?;
+        dsm.close()?;
+        Ok((done, arrays))
+    });
+    for (done, arrays) in shared.unwrap() {
+        assert_eq!((done.write_faults, done.twins), (PAGES as u64, PAGES as u64), "{done:?}");
+        // One for each barrier at which it was read, and those that are fetched ahead at first.
+        assert!(done.read_faults <= 51 && done.diffs_applied <= 60, "{done:?}");
+        assert!(done.diffs_made <= 60, "{done:?}");
+        assert_eq!(arrays[0].write_faults, done.write_faults);
+        assert_eq!(arrays[0].moves, 0, "{arrays:?}");
+    }
 }
 
 #[test]

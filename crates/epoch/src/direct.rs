@@ -16,8 +16,9 @@
 //! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively, near and far; 2
 //!            ranks x 2 rounds; a death; 8 ranks, PCT depth 3.
 
+use farside_fabric::record::ActivityKind;
 use farside_fabric::{Rank, Result};
-use farside_rma::{Context, Words};
+use farside_rma::{Context, NearWord, Purpose, Words};
 use farside_sync::parts::queue::{self, Queue};
 use farside_sync::parts::{Handle, LockWords, Right, TimeLimit};
 
@@ -46,6 +47,9 @@ const POLLS: u32 = 100;
 /// The locks of all targets of a window, as one rank uses them.
 pub(crate) struct Direct {
     site: LockWords,
+    /// The words of targets that the processor reaches by itself, from this rank on.
+    near: Box<[Option<NearWord>]>,
+    first_near: u32,
     handle: Handle,
     polls: u32,
 }
@@ -59,7 +63,17 @@ impl Direct {
     ) -> Direct {
         let (site, handle) =
             (LockWords::new(words, members[0], members), Handle::new(context.rank()));
-        Direct { site, handle, polls: polls.unwrap_or(POLLS) }
+        let words =
+            members.iter().filter_map(|&rank| Some((rank, site.near(context, rank, WORD)?)));
+        let mut words: Vec<(Rank, NearWord)> = words.collect();
+        words.sort_unstable_by_key(|&(rank, _)| rank);
+        let first_near = words.first().map_or(0, |&(rank, _)| rank.0);
+        let count = words.last().map_or(0, |&(rank, _)| (rank.0 - first_near) as usize + 1);
+        let mut near: Box<[Option<NearWord>]> = (0..count).map(|_| None).collect();
+        for (rank, word) in words {
+            near[(rank.0 - first_near) as usize] = Some(word);
+        }
+        Direct { site, near, first_near, handle, polls: polls.unwrap_or(POLLS) }
     }
 
     pub(crate) fn into_words(self) -> Words {
@@ -67,6 +81,7 @@ impl Direct {
     }
 
     #[inline]
+    #[track_caller]
     pub(crate) fn lock<V: Variant>(
         &self,
         context: &Context,
@@ -83,7 +98,11 @@ impl Direct {
     /// it for ever.
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        let word = self.site.at(target, WORD).word();
+        let purpose = Purpose::new(ActivityKind::Epoch, "lock").of(word.segment, word.offset);
+        let _doing = context.begin(purpose);
         self.handle.check_losses(context, || &self.site)?;
         self.queue(context, target, mode)
             .map_err(|error| Handle::explain(context, error, self.site.members()))?;
@@ -103,14 +122,40 @@ impl Direct {
             .map_err(|error| Handle::explain(context, error, self.site.members()))
     }
 
+    /// Swaps the word of a target.
+    #[inline(always)]
+    fn compare_swap(&self, context: &Context, target: Rank, old: u64, new: u64) -> Result<u64> {
+        match self.near(target).and_then(|word| word.compare_swap(context, old, new)) {
+            Some(held) => Ok(held),
+            None => context.compare_swap(self.site.at(target, WORD), old, new),
+        }
+    }
+
+    /// Adds to the word of a target.
+    #[inline(always)]
+    fn fetch_add(&self, context: &Context, target: Rank, value: u64) -> Result<u64> {
+        match self.near(target).and_then(|word| word.fetch_add(context, value)) {
+            Some(held) => Ok(held),
+            None => context.fetch_add(self.site.at(target, WORD), value),
+        }
+    }
+
+    #[inline(always)]
+    fn near(&self, target: Rank) -> Option<&NearWord> {
+        // Ranks ahead of the first come out far beyond the end.
+        self.near.get(target.0.wrapping_sub(self.first_near) as usize)?.as_ref()
+    }
+
     /// Takes the target if nothing is in the way.
     #[inline(always)]
     fn take<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<bool> {
-        let word = self.site.at(target, WORD);
         match mode {
             // [PASSIVE08 section 3.1, figure 1(a)]
-            Mode::Exclusive if V::TAKES_AT_ONCE => Ok(context.compare_swap(word, 0, WRITER)? == 0),
+            Mode::Exclusive if V::TAKES_AT_ONCE => {
+                Ok(self.compare_swap(context, target, 0, WRITER)? == 0)
+            }
             Mode::Exclusive => {
+                let word = self.site.at(target, WORD);
                 let is_free = context.load(word)? == 0;
                 if is_free {
                     context.store(word, WRITER)?;
@@ -118,7 +163,7 @@ impl Direct {
                 Ok(is_free)
             }
             Mode::Shared => {
-                let is_open = context.fetch_add(word, READER)? & (WRITER | HEAD) == 0;
+                let is_open = self.fetch_add(context, target, READER)? & (WRITER | HEAD) == 0;
                 if !is_open && V::WITHDRAWS {
                     self.leave::<V>(context, target, mode)?;
                 }
@@ -177,9 +222,7 @@ impl Direct {
     #[inline(always)]
     fn leave<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let amount = if mode == Mode::Exclusive { WRITER } else { READER };
-        let left = context
-            .fetch_add(self.site.at(target, WORD), amount.wrapping_neg())?
-            .wrapping_sub(amount);
+        let left = self.fetch_add(context, target, amount.wrapping_neg())?.wrapping_sub(amount);
         if left & HEAD != 0 && V::GRANTS { self.grant(context, target, left) } else { Ok(()) }
     }
 

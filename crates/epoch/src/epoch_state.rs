@@ -92,9 +92,16 @@ impl TargetState {
     }
 }
 
+/// The flag of a target that is locked.
+pub const LOCKED: u8 = 1;
+/// The flag of a target to which an access epoch was started.
+pub const STARTED: u8 = 2;
+
 /// The epochs that this rank has open.
 pub(crate) struct EpochState {
     targets: Box<[TargetState]>,
+    /// For each member, [`LOCKED`] and [`STARTED`]: what is looked at before every operation.
+    open: Box<[Cell<u8>]>,
     checks: bool,
     locks: Cell<usize>,
     pub(crate) all_locked: Cell<bool>,
@@ -109,6 +116,7 @@ impl EpochState {
     pub(crate) fn new(members: usize, checks: bool) -> EpochState {
         EpochState {
             targets: (0..members).map(|_| TargetState::new()).collect(),
+            open: vec![Cell::new(0); members].into(),
             checks,
             locks: Cell::new(0),
             all_locked: Cell::new(false),
@@ -117,6 +125,10 @@ impl EpochState {
             started: RefCell::default(),
             posted: RefCell::default(),
         }
+    }
+
+    pub(crate) fn open(&self, member: usize) -> &Cell<u8> {
+        &self.open[member]
     }
 
     pub(crate) fn checks(&self) -> bool {
@@ -181,17 +193,27 @@ impl EpochState {
         let before = self.targets[member].lock.replace(mode);
         self.locks
             .set(self.locks.get() + usize::from(mode.is_some()) - usize::from(before.is_some()));
+        self.set_open(member);
         self.forget(member);
+    }
+
+    #[inline]
+    fn set_open(&self, member: usize) {
+        let TargetState { lock, is_started, .. } = &self.targets[member];
+        let locked = if lock.get().is_some() { LOCKED } else { 0 };
+        self.open[member].set(locked | if is_started.get() { STARTED } else { 0 });
     }
 
     pub(crate) fn set_started(&self, targets: Option<Vec<usize>>) -> Option<Vec<usize>> {
         let before = self.started.replace(targets);
         for &member in before.iter().flatten() {
             self.targets[member].is_started.set(false);
+            self.set_open(member);
             self.forget(member);
         }
         for &member in self.started.borrow().iter().flatten() {
             self.targets[member].is_started.set(true);
+            self.set_open(member);
         }
         before
     }
@@ -228,6 +250,19 @@ impl EpochState {
             self.used.set(true);
         }
         Ok(())
+    }
+
+    /// Returns whether an operation is allowed now, and the member needs no lock any more.
+    #[inline]
+    pub(crate) fn is_entered(&self, member: usize) -> bool {
+        if self.open[member].get() != 0 {
+            return true;
+        }
+        let is_fenced = self.fenced.get() && !self.all_locked.get();
+        if is_fenced {
+            self.used.set(true);
+        }
+        is_fenced
     }
 
     /// Checks that an operation is allowed now, and remembers it.

@@ -57,6 +57,7 @@ pub mod variant;
 mod window;
 
 pub use backoff::LockAgent;
+pub use epoch_state::{LOCKED, STARTED};
 pub use fault::Fault;
 pub use mode::Mode;
 pub use window::{Design, Fetched, Get, MESSAGE_BYTES, Op, Options, Put, Request, Window};

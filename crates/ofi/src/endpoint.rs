@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use farside_fabric::record::Records;
 use farside_fabric::{
     Accumulate, Atomic, Caps, Connection, Departure, Effort, Error, Event, Hint, JobState, JobView,
     Loss, Node, OldValue, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Shape, Started,
@@ -313,6 +314,10 @@ impl JobState for Endpoint {
         self.inner.job().state.leave();
     }
 
+    fn records(&self) -> Option<Records> {
+        self.inner.job().state.records()
+    }
+
     fn effort(&self) -> Effort {
         let inner = self.inner.job().state.effort();
         Effort { naps: inner.naps + self.naps.get(), ..inner }
@@ -320,7 +325,7 @@ impl JobState for Endpoint {
 }
 
 impl Connection for Endpoint {
-    forward! { to .inner: register map call serve relax wake landings clock }
+    forward! { to .inner: register map call serve relax wake landings clock watch }
 
     fn job(&self) -> JobView<'_> {
         JobView { caps: &self.caps, state: self, ..self.inner.job() }

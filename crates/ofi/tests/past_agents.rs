@@ -73,7 +73,8 @@ fn word(rank: u32, segment: SegmentId, offset: u64) -> Word {
 fn wait(fabric: &Endpoint, at: Word, memory: &Mapped, until: &dyn Fn(u64) -> bool) {
     let known_departures = fabric.job().failures.departures();
     let event = Event::Words(&[Condition { at, memory, until }]);
-    let woken = fabric.block(&Wait { event, known_departures, timeout: None, soon: false });
+    let woken =
+        fabric.block(&Wait { event, known_departures, timeout: None, soon: false, lasting: None });
     assert!(matches!(woken, Ok(Wake::Ready { .. })), "{woken:?}");
 }
 
@@ -87,8 +88,13 @@ fn finish(fabric: &Endpoint, started: Started) -> Reply {
         if let Some(reply) = fabric.poll(ticket).expect("the operation succeeds") {
             return reply;
         }
-        let wait =
-            Wait { event: Event::Done(ticket), known_departures: 0, timeout: None, soon: true };
+        let wait = Wait {
+            event: Event::Done(ticket),
+            known_departures: 0,
+            timeout: None,
+            soon: true,
+            lasting: None,
+        };
         assert!(matches!(fabric.block(&wait), Ok(Wake::Ready { .. })));
     }
 }

@@ -5,6 +5,7 @@
 //! takes the contents of. Both addresses then name the same bytes.
 
 mod blocks;
+pub mod caller;
 mod file;
 
 use std::collections::BTreeMap;

@@ -25,7 +25,7 @@ pub(super) fn meet<V: Variant>(
     members: &BarrierMembers<'_>,
 ) -> Result<bool> {
     if members.me != MANAGER {
-        let (storage_kib, common) = (coherence.storage_kib(), coherence.intervals.seen.clone());
+        let (storage_kib, common) = (coherence.storage_kib(), coherence.time()?);
         let said = Said { storage_kib, common: &common };
         coherence.check_in(members, MANAGER, said, |rank| {
             members.tells(rank, |rank| rank == members.me)

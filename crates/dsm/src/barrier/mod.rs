@@ -18,8 +18,10 @@ pub(crate) struct BarrierMembers<'a> {
     ranks: &'a [Rank],
     /// This rank's logical id.
     me: usize,
-    /// Whether these are all ranks of the job.
+    /// Whether these are all ranks of the job, or stand for them.
     is_whole_job: bool,
+    /// The ranks whose end is an error for every member.
+    watched: &'a [Rank],
 }
 
 impl<'a> BarrierMembers<'a> {
@@ -34,7 +36,23 @@ impl<'a> BarrierMembers<'a> {
         }
         let at =
             ranks.binary_search(&me).map_err(|_| Error::NotAMember { rank: me, of: "barrier" })?;
-        Ok(BarrierMembers { ranks, me: at, is_whole_job: ranks.len() == size as usize })
+        let is_whole_job = ranks.len() == size as usize;
+        Ok(BarrierMembers { ranks, me: at, is_whole_job, watched: ranks })
+    }
+
+    /// Returns the members of the barrier between domains, of which `firsts` are the first ranks.
+    pub(crate) fn of_domains<'b>(&'b self, firsts: &'b [Rank], me: Rank) -> BarrierMembers<'b> {
+        let me = firsts.iter().position(|&first| first == me).unwrap_or(0);
+        BarrierMembers { ranks: firsts, me, is_whole_job: self.is_whole_job, watched: self.watched }
+    }
+
+    pub(crate) fn ranks(&self) -> &'a [Rank] {
+        self.ranks
+    }
+
+    /// Returns whether these are all ranks of the job, or stand for them.
+    pub(crate) fn is_whole_job(&self) -> bool {
+        self.is_whole_job
     }
 
     /// What a member tells of the write notices that it knows: when all ranks of the job meet,
@@ -56,7 +74,6 @@ struct CheckIn {
     storage_kib: u32,
     /// What all members of the subtree know.
     common: Time,
-    allocations: u32,
     intervals: Vec<Interval>,
 }
 
@@ -83,26 +100,36 @@ impl<V: Variant> Coherence<'_, V> {
         writer.number(said.storage_kib);
         writer.number(self.allocations);
         writer.time(said.common);
-        self.write_lacking(&Time::default(), tells, &mut writer);
-        self.send(Way::Up, members.ranks[to], members.ranks, writer.bytes())
+        self.write_lacking(&Time::default(), tells, &mut writer)?;
+        self.send(Way::Up, members.ranks[to], members.watched, writer.bytes())
     }
 
     fn await_check_in(&mut self, members: &BarrierMembers<'_>, from: usize) -> Result<CheckIn> {
-        let message = self.receive(Way::Up, members.ranks[from], members.ranks)?;
+        let message = self.receive(Way::Up, members.ranks[from], members.watched)?;
         let mut reader = Reader::new(&message);
         let (storage_kib, allocations, common) =
             (reader.number()?, reader.number()?, reader.time()?);
         let intervals = self.read_intervals(reader)?;
-        let said = CheckIn { storage_kib, common, allocations, intervals };
-        if members.is_whole_job && said.allocations != self.allocations {
-            return Err(Error::Disagreement {
-                what: "the ranks disagree on what was allocated in shared memory".into(),
-                mine: format!("{:#x}", self.allocations),
-                rank: members.ranks[from],
-                theirs: format!("{:#x}", said.allocations),
-            });
+        self.check_allocations(members, members.ranks[from], allocations)?;
+        Ok(CheckIn { storage_kib, common, intervals })
+    }
+
+    /// Fails if all ranks meet and one has allocated something else than this rank.
+    pub(crate) fn check_allocations(
+        &self,
+        members: &BarrierMembers<'_>,
+        from: Rank,
+        allocations: u32,
+    ) -> Result<()> {
+        if !members.is_whole_job || allocations == self.allocations {
+            return Ok(());
         }
-        Ok(said)
+        Err(Error::Disagreement {
+            what: "the ranks disagree on what was allocated in shared memory".into(),
+            mine: format!("{:#x}", self.allocations),
+            rank: from,
+            theirs: format!("{allocations:#x}"),
+        })
     }
 
     fn release(
@@ -114,12 +141,12 @@ impl<V: Variant> Coherence<'_, V> {
     ) -> Result<()> {
         let mut writer = Writer::default();
         writer.number(u32::from(reclaims));
-        self.write_lacking(knows, |_| true, &mut writer);
-        self.send(Way::Down, members.ranks[to], members.ranks, writer.bytes())
+        self.write_lacking(knows, |_| true, &mut writer)?;
+        self.send(Way::Down, members.ranks[to], members.watched, writer.bytes())
     }
 
     fn await_release(&mut self, members: &BarrierMembers<'_>, from: usize) -> Result<bool> {
-        let message = self.receive(Way::Down, members.ranks[from], members.ranks)?;
+        let message = self.receive(Way::Down, members.ranks[from], members.watched)?;
         let mut reader = Reader::new(&message);
         let reclaims = reader.number()? != 0;
         let intervals = self.read_intervals(reader)?;
@@ -137,7 +164,10 @@ impl<V: Variant> Coherence<'_, V> {
     pub(crate) fn read_intervals(&self, mut reader: Reader<'_>) -> Result<Vec<Interval>> {
         let mut intervals = Vec::new();
         while !reader.is_empty() {
-            intervals.push(Interval::read(self.page_words, &mut reader)?);
+            intervals.push(match self.domain {
+                None => Interval::read(self.page_words, &mut reader)?,
+                Some(_) => Interval::read_pages(self.pages_count(), &mut reader)?,
+            });
         }
         Ok(intervals)
     }
@@ -154,6 +184,9 @@ impl<V: Variant> Coherence<'_, V> {
 impl<V: Variant> Coherence<'_, V> {
     /// A whole barrier: the interval ends, all meet, and what is kept is looked after.
     pub(crate) fn pass(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
+        if self.domain.is_some() {
+            return self.pass_domains(members);
+        }
         self.close()?;
         let reclaims = self.meet(members)?;
         if !members.is_whole_job {

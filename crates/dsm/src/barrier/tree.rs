@@ -37,8 +37,7 @@ pub(super) fn meet<V: Variant>(
     let reclaims = match parent(me) {
         None => coherence.reclaims(members, storage_kib),
         Some(parent) => {
-            let common =
-                times.iter().fold(coherence.intervals.seen.clone(), |all, time| all.common(time));
+            let common = times.iter().fold(coherence.time()?, |all, time| all.common(time));
             let said = Said { storage_kib, common: &common };
             coherence.check_in(members, parent.id, said, |rank| {
                 members.tells(rank, |rank| is_below(rank, me))

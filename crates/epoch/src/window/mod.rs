@@ -419,14 +419,21 @@ impl<'t, V: Variant> Window<'t, V> {
         self.finish_those(Some(target), |answer| answer.reads())
     }
 
+    #[inline]
     fn finish_those(
         &self,
         target: Option<Rank>,
         which: impl Fn(&Answer<'t>) -> bool,
     ) -> Result<()> {
-        if !self.has_answers.replace(false) {
-            return Ok(());
-        }
+        if self.has_answers.get() { self.await_answers(target, which) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn await_answers(
+        &self,
+        target: Option<Rank>,
+        which: impl Fn(&Answer<'t>) -> bool,
+    ) -> Result<()> {
         let concerns = |rank: Rank| target.is_none_or(|target| target == rank);
         while self.queue.borrow().iter().any(|&(rank, ..)| concerns(rank)) {
             // In the order in which they came, so that room is made for the next.

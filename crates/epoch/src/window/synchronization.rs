@@ -1,9 +1,11 @@
 //! Synchronization: the calls that begin, complete and end epochs.
 
+use std::cell::Cell;
 use std::time::Duration;
 
+use farside_fabric::record::ActivityKind;
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Place, WaitOptions};
+use farside_rma::{Place, Purpose, WaitOptions};
 
 use super::{Passive, Window};
 use crate::fault::Fault;
@@ -30,6 +32,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// In a direct design it returns when this rank has the lock. In the two-sided design nothing
     /// is sent yet.
     #[inline]
+    #[track_caller]
     pub fn lock(&self, target: Rank, mode: Mode) -> Result<()> {
         let member = self.member(target)?;
         self.state.check_lock(member, target, "lock")?;
@@ -39,6 +42,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Begins an operation on a target whose bytes the caller moves itself: checks that an epoch
     /// allows it, and locks the target in an epoch of [`Window::lock_all`].
     #[inline]
+    #[track_caller]
     pub fn enter_target(&self, target: Rank) -> Result<()> {
         let member = self.member(target)?;
         self.state.check_open(member, target)?;
@@ -46,6 +50,20 @@ impl<'t, V: Variant> Window<'t, V> {
             self.take_lock(member, target, Mode::Shared)?;
         }
         Ok(())
+    }
+
+    /// Returns whether an operation on a target may begin at once, without a lock to be taken
+    /// first; if so, it has begun. [`Window::enter_target`] does the rest, or says what is wrong.
+    #[inline]
+    pub fn is_entered(&self, target: Rank) -> bool {
+        self.member(target).is_ok_and(|member| self.state.is_entered(member))
+    }
+
+    /// Returns the flags of a target, which are not zero while operations on it may begin at once,
+    /// as [`Window::is_entered`] says but for fence epochs: [`LOCKED`](crate::LOCKED),
+    /// [`STARTED`](crate::STARTED). For interfaces that look by themselves.
+    pub fn flags(&self, target: Rank) -> Result<&Cell<u8>> {
+        Ok(self.state.open(self.member(target)?))
     }
 
     /// Checks that a passive epoch is open, as `call` needs it.
@@ -63,6 +81,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Ends a passive access epoch: all its operations are complete, here and at the target.
     #[inline]
+    #[track_caller]
     pub fn unlock(&self, target: Rank) -> Result<()> {
         let member = self.member(target)?;
         let mode = self.state.lock_of(member).filter(|_| !self.state.all_locked.get());
@@ -94,6 +113,8 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Within a passive epoch: all operations on a target are complete, here and there.
+    #[inline]
+    #[track_caller]
     pub fn flush(&self, target: Rank) -> Result<()> {
         let member = self.check_passive(target, "flush")?;
         self.escalate(member)?;
@@ -112,6 +133,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// [`Window::flush`] of all targets that are locked.
+    #[track_caller]
     pub fn flush_all(&self) -> Result<()> {
         self.state.locked().into_iter().try_for_each(|member| self.flush(self.members()[member]))
     }
@@ -142,6 +164,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Returns when every member has called it. Serves requests meanwhile, where the design needs
     /// it.
+    #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         match &self.passive {
             Passive::TwoSided(two_sided) => two_sided.barrier::<V>(self.context, &self.memory),
@@ -170,6 +193,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// })
     /// .unwrap();
     /// ```
+    #[track_caller]
     pub fn fence(&self) -> Result<()> {
         self.complete_and_meet("fence")?;
         self.state.set_fenced(true);
@@ -177,6 +201,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Ends the fence epoch before it, and begins none (`MPI_MODE_NOSUCCEED`). Collective.
+    #[track_caller]
     pub fn last_fence(&self) -> Result<()> {
         self.complete_and_meet("last_fence")?;
         self.state.set_fenced(false);
@@ -218,7 +243,9 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Begins an access epoch to these targets; returns when they have posted theirs.
+    #[track_caller]
     pub fn start(&self, targets: &[Rank]) -> Result<()> {
+        let _doing = self.context.begin(Purpose::new(ActivityKind::Epoch, "start"));
         self.state.check_unlocked("start")?;
         self.state.end_idle_fence();
         let targets = self.group(targets)?;
@@ -236,6 +263,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Ends the access epoch of [`Window::start`]. Answers are there; what was put lands before the
     /// targets return from [`Window::wait`].
+    #[track_caller]
     pub fn complete(&self) -> Result<()> {
         let targets = self.state.set_started(None);
         let targets = targets.ok_or(Fault::NotOpen { call: "complete", begin: "start" })?;
@@ -244,7 +272,9 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Ends the exposure epoch of [`Window::post`]: returns when its origins have completed.
+    #[track_caller]
     pub fn wait(&self) -> Result<()> {
+        let _doing = self.context.begin(Purpose::new(ActivityKind::Epoch, "wait"));
         let origins = self.state.posted.borrow_mut().take();
         let origins = origins.ok_or(Fault::NotOpen { call: "wait", begin: "post" })?;
         if V::AWAITS_ORIGINS {
@@ -288,6 +318,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Takes the lock of a target.
     #[inline]
+    #[track_caller]
     pub(super) fn take_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         match &self.passive {
             Passive::Direct(direct) => direct.lock::<V>(self.context, target, mode)?,
@@ -316,6 +347,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     #[inline]
+    #[track_caller]
     fn release_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         match &self.passive {
             // Near, where nothing is under way, the release itself makes everything visible.
@@ -334,6 +366,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// others may write. Writes need not have landed: in the direct design the release goes to the
     /// target right behind them, and when that is answered, all is there.
     #[inline(never)]
+    #[track_caller]
     fn complete_and_release(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         let completed = match &self.passive {
             _ if !V::FLUSHES => Ok(()),
@@ -366,6 +399,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// In the two-sided design: takes the lock now, and issues what is queued directly.
     #[cold]
+    #[inline]
     pub(super) fn escalate(&self, member: usize) -> Result<()> {
         let Passive::TwoSided(two_sided) = &self.passive else {
             return Ok(());
@@ -380,6 +414,7 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok(())
     }
 
+    #[inline]
     fn check_passive(&self, target: Rank, call: &'static str) -> Result<usize> {
         let member = self.member(target)?;
         match self.state.lock_of(member).is_some() || self.state.all_locked.get() {
@@ -389,6 +424,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Completes all that was done, and waits for all members.
+    #[track_caller]
     fn complete_and_meet(&self, call: &'static str) -> Result<()> {
         self.check_idle(call)?;
         if V::FLUSHES {

@@ -38,10 +38,12 @@ pub mod registry;
 mod server_queue;
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::time::Duration;
 
-use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Context, Team, World};
+use farside_fabric::record::ActivityKind;
+use farside_fabric::{Error, Rank, Result, Word};
+use farside_rma::{Context, Purpose, Team, World};
 
 use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit, guard};
 use registry::{Build, Entry, Made, Maker};
@@ -169,6 +171,7 @@ impl Lock {
     /// A rank that asks for a lock that it has gets an error, and so do all members when one of
     /// them is lost.
     #[inline]
+    #[track_caller]
     pub fn lock<'a>(&'a self, context: &'a Context) -> Result<Guard<'a>> {
         // A request without a limit does not give up.
         self.request(context, TimeLimit::Unlimited)?;
@@ -193,6 +196,7 @@ impl Lock {
     /// }
     /// # lock.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn try_lock<'a>(&'a self, context: &'a Context) -> Result<Option<Guard<'a>>> {
         Ok(self.request(context, TimeLimit::DoNotWait)?.then_some(Guard { lock: self, context }))
     }
@@ -220,6 +224,7 @@ impl Lock {
     /// }
     /// # lock.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn lock_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<Guard<'a>> {
         match self.request(context, TimeLimit::AtMost(time))? {
             true => Ok(Guard { lock: self, context }),
@@ -257,8 +262,38 @@ impl Lock {
         self.words.into_words().free(&team)
     }
 
+    /// Gives the lock a name, which viewers show instead of a number. Each rank names its own
+    /// handle; one that does is enough.
+    ///
+    /// ```
+    /// # use farside::{Lock, Rank};
+    /// # farside::local(2, |world| {
+    /// let lock = Lock::new(&world, Rank(0))?.named(&world, "table");
+    /// # lock.free(&world) }).unwrap();
+    /// ```
+    pub fn named(self, context: &Context, name: &str) -> Lock {
+        let Word { segment, offset, .. } = self.words.first();
+        context.note_name(segment, offset, name);
+        self
+    }
+
     #[inline]
+    #[track_caller]
     fn request(&self, context: &Context, limit: TimeLimit) -> Result<bool> {
+        let place = Location::caller();
+        let Word { segment, offset, .. } = self.words.first();
+        let purpose = Purpose::new(ActivityKind::Lock, self.entry.name).of(segment, offset);
+        let doing = context.begin(purpose.limited(limit != TimeLimit::Unlimited));
+        let got = self.request_quietly(context, limit)?;
+        drop(doing);
+        if got {
+            context.note_held(segment, offset, place);
+        }
+        Ok(got)
+    }
+
+    #[inline]
+    fn request_quietly(&self, context: &Context, limit: TimeLimit) -> Result<bool> {
         if self.held.get() || context.rank() != self.handle.rank() {
             return Err(self.misuse(context));
         }
@@ -289,6 +324,8 @@ impl Lock {
         if !self.held.replace(false) {
             return Err(Handle::not_held(self.handle.rank()));
         }
+        let Word { segment, offset, .. } = self.words.first();
+        context.note_released(segment, offset);
         self.algorithm.release(&self.words, context).map_err(|error| self.explain(context, error))
     }
 

@@ -44,10 +44,12 @@ pub mod frame;
 pub mod registry;
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::time::Duration;
 
-use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Context, Team, World};
+use farside_fabric::record::ActivityKind;
+use farside_fabric::{Error, Rank, Result, Word};
+use farside_rma::{Context, Purpose, Team, World};
 
 use crate::lock::frame::{Handle, Observer, TimeLimit, guard};
 use crate::lock::registry::{Build, Made, Maker};
@@ -189,12 +191,14 @@ impl RwLock {
     /// A rank that asks for a lock that it has gets an error, and so do all members when one of
     /// them is lost.
     #[inline]
+    #[track_caller]
     pub fn read<'a>(&'a self, context: &'a Context) -> Result<ReadGuard<'a>> {
         self.ask_read(context, TimeLimit::Unlimited)?.ok_or_else(|| self.gave_up())
     }
 
     /// Waits until this rank may write: no other rank reads or writes.
     #[inline]
+    #[track_caller]
     pub fn write<'a>(&'a self, context: &'a Context) -> Result<WriteGuard<'a>> {
         self.ask_write(context, TimeLimit::Unlimited)?.ok_or_else(|| self.gave_up())
     }
@@ -218,6 +222,7 @@ impl RwLock {
     /// # lock.free(&world) }).unwrap();
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_read<'a>(&'a self, context: &'a Context) -> Result<Option<ReadGuard<'a>>> {
         self.ask_read(context, TimeLimit::DoNotWait)
     }
@@ -240,11 +245,13 @@ impl RwLock {
     /// }
     /// # lock.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn try_write<'a>(&'a self, context: &'a Context) -> Result<Option<WriteGuard<'a>>> {
         self.ask_write(context, TimeLimit::DoNotWait)
     }
 
     /// Waits for at most `time` until this rank may read; then [`Error::TimedOut`].
+    #[track_caller]
     pub fn read_timeout<'a>(
         &'a self,
         context: &'a Context,
@@ -276,6 +283,7 @@ impl RwLock {
     /// }
     /// # lock.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn write_timeout<'a>(
         &'a self,
         context: &'a Context,
@@ -315,19 +323,41 @@ impl RwLock {
         self.algorithm.free(&team)
     }
 
+    /// Gives the lock a name, which viewers show instead of a number. Each rank names its own
+    /// handle; one that does is enough.
+    pub fn named(self, context: &Context, name: &str) -> RwLock {
+        let Word { segment, offset, .. } = self.words.first();
+        context.note_name(segment, offset, name);
+        self
+    }
+
     #[inline]
+    #[track_caller]
+    fn purpose(&self, limit: TimeLimit) -> Purpose {
+        let Word { segment, offset, .. } = self.words.first();
+        let purpose = Purpose::new(ActivityKind::Lock, self.entry.name).of(segment, offset);
+        purpose.limited(limit != TimeLimit::Unlimited)
+    }
+
+    #[inline]
+    #[track_caller]
     fn ask_read<'a>(
         &'a self,
         context: &'a Context,
         limit: TimeLimit,
     ) -> Result<Option<ReadGuard<'a>>> {
         self.check(context)?;
-        match self.algorithm.read(&self.words, context, limit) {
+        let doing = context.begin(self.purpose(limit));
+        let asked = self.algorithm.read(&self.words, context, limit);
+        drop(doing);
+        match asked {
             Ok(true) => {
                 // A rank that has waited may have got the lock after a loss, from the lost rank.
                 self.check_losses(context)
                     .inspect_err(|_| drop(self.algorithm.end_read(&self.words, context)))?;
                 self.held.set(Held::Read);
+                let Word { segment, offset, .. } = self.words.first();
+                context.note_held(segment, offset, Location::caller());
                 self.reads.set(self.reads.get() + 1);
                 Ok(Some(ReadGuard { lock: self, context }))
             }
@@ -336,18 +366,24 @@ impl RwLock {
     }
 
     #[inline]
+    #[track_caller]
     fn ask_write<'a>(
         &'a self,
         context: &'a Context,
         limit: TimeLimit,
     ) -> Result<Option<WriteGuard<'a>>> {
         self.check(context)?;
-        match self.algorithm.write(&self.words, context, limit) {
+        let doing = context.begin(self.purpose(limit));
+        let asked = self.algorithm.write(&self.words, context, limit);
+        drop(doing);
+        match asked {
             Ok(true) => {
                 // A rank that has waited may have got the lock after a loss, from the lost rank.
                 self.check_losses(context)
                     .inspect_err(|_| drop(self.algorithm.end_write(&self.words, context)))?;
                 self.held.set(Held::Write);
+                let Word { segment, offset, .. } = self.words.first();
+                context.note_held(segment, offset, Location::caller());
                 self.writes.set(self.writes.get() + 1);
                 Ok(Some(WriteGuard { lock: self, context }))
             }
@@ -395,6 +431,8 @@ impl RwLock {
         if self.held.replace(Held::Not) != held {
             return Err(Handle::not_held(self.handle.rank()));
         }
+        let Word { segment, offset, .. } = self.words.first();
+        context.note_released(segment, offset);
         let released = match held {
             Held::Write => self.algorithm.end_write(&self.words, context),
             _ => self.algorithm.end_read(&self.words, context),

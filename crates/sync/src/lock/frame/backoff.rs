@@ -15,7 +15,7 @@ pub(crate) struct WordPoll {
     pub(crate) index: usize,
     /// How long it may go on.
     pub(crate) limit: TimeLimit,
-    /// Whether each failed attempt doubles the pause before the next look.
+    /// Whether each look or attempt that fails doubles the pause before the next look.
     pub(crate) backoff: bool,
 }
 
@@ -31,10 +31,7 @@ impl LockWords {
     ) -> Result<bool> {
         let mut pause = 1;
         self.poll(context, poll.limit, || {
-            if !is_free(context.load(self.shared(poll.index))?) {
-                return Ok(false);
-            }
-            let is_taken = attempt()?;
+            let is_taken = is_free(context.load(self.shared(poll.index))?) && attempt()?;
             if poll.backoff && !is_taken {
                 // A departure does not matter before the next look.
                 (0..pause).try_for_each(|_| self.relax(context)).unwrap_or_default();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Context, Place, WaitOptions, Words};
+use farside_fabric::{Error, Rank, Result, Word};
+use farside_rma::{Context, NearWord, Place, WaitOptions, Words};
 
 use super::{Observer, Standing, StatisticsCell, TimeLimit};
 
@@ -71,10 +71,21 @@ impl LockWords {
         self.words.at(rank, index)
     }
 
+    /// Returns word `index` of a rank, if this rank's processor reaches it by itself.
+    pub fn near(&self, context: &Context, rank: Rank, index: usize) -> Option<NearWord> {
+        self.words.near(context, rank, index)
+    }
+
     /// Returns word `index` of the home.
     #[inline]
     pub fn shared(&self, index: usize) -> Place<'_, u64> {
         self.words.at(self.home, index)
+    }
+
+    /// Returns the first word of the home, which tells this lock from all others.
+    #[inline]
+    pub fn first(&self) -> Word {
+        self.words.at(self.home, 0).word()
     }
 
     /// Returns whether the members on this rank's node outnumber its processors.

@@ -1,0 +1,280 @@
+//! Coherence domains: the ranks that share one copy of the shared memory, and the protocol between
+//! domains.
+//!
+//! Paper:     [BST97] section 2 and TreadMarks; one copy for the processors of a node as in the
+//!            two-level protocols after it (Cashmere-2L: incoming diffs are merged into page and
+//!            twin).
+//! Differs:   no page is protected while its diff is made, and no rank is interrupted (`chain.rs`).
+//! State:     in windows of the domain's first rank: pages, twins, diffs, the log of intervals, and
+//!            what is known of each page. On each rank: what its mapping allows.
+//! Invariant: a rank past a synchronization cannot touch a page before all that happened before it
+//!            is in the domain's copy. Ranks of one domain need no notices for that.
+//! Ordering:  `a_merge_over_a_neighbours_store_is_caught`, `a_merge_beside_the_twin_is_caught`,
+//!            `a_closed_page_that_is_not_told_of_is_caught`.
+//! Cost:      a fault on an invalid page 1 call for each domain that has written it; an interval 1
+//!            notice for each page that was opened, or was asked for and has changed.
+//! Checked:   2 ranks on 2 nodes exhaustively, 3 on 1, 2 and 3 nodes at random where they have
+//!            too many schedules; `farside check dsm`.
+
+mod access;
+mod chain;
+mod meeting;
+mod notices;
+mod pattern;
+mod request;
+mod table;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use farside_fabric::{Error, HandlerId, Mapped, Rank, Result, SegmentId, Topology};
+use farside_rma::{Window, World};
+
+use crate::coherence::Allowed;
+use crate::config::{Config, Copies, Start};
+use crate::memory::Memory;
+use crate::statistics::ArrayStatistics;
+use crate::variant::Variant;
+use pattern::Pattern;
+use request::Served;
+use table::{Extents, Field, Table};
+
+/// The domains of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Domains {
+    /// The domain of each rank.
+    of: Vec<u32>,
+    /// The first rank of each domain.
+    homes: Vec<Rank>,
+}
+
+impl Domains {
+    pub(crate) fn new(topology: &Topology, copies: Copies) -> Domains {
+        let ranks = topology.ranks() as usize;
+        if copies == Copies::Rank {
+            let homes = (0..ranks as u32).map(Rank).collect();
+            return Domains { of: (0..ranks as u32).collect(), homes };
+        }
+        let mut domains = Domains { of: vec![0; ranks], homes: Vec::new() };
+        let mut numbers = vec![None; topology.nodes() as usize];
+        for rank in (0..ranks as u32).map(Rank) {
+            let node = topology.node_of(rank).0 as usize;
+            let number = *numbers[node].get_or_insert_with(|| {
+                domains.homes.push(rank);
+                domains.homes.len() as u32 - 1
+            });
+            domains.of[rank.index()] = number;
+        }
+        domains
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.homes.len()
+    }
+
+    pub(crate) fn of(&self, rank: Rank) -> u32 {
+        self.of[rank.index()]
+    }
+
+    /// Returns the rank that has the memory of a domain.
+    pub(crate) fn home(&self, domain: u32) -> Rank {
+        self.homes[domain as usize]
+    }
+}
+
+/// The windows that only domains have.
+pub(crate) struct DomainWindows {
+    pub(crate) table: Window<u64>,
+    pub(crate) twins: Window<u32>,
+}
+
+impl DomainWindows {
+    pub(crate) fn new(world: &World, config: &Config, domains: &Domains) -> Result<DomainWindows> {
+        let team = world.team();
+        Ok(DomainWindows {
+            table: team.uncounted_window(extents(config, domains).words())?,
+            twins: team.uncounted_window(config.bytes as usize / 4)?,
+        })
+    }
+
+    pub(crate) fn free(self, world: &World) -> Result<()> {
+        self.table.free(world)?;
+        self.twins.free(world)
+    }
+}
+
+fn extents(config: &Config, domains: &Domains) -> Extents {
+    Extents {
+        pages: config.bytes as usize / config.page_bytes,
+        page_words: config.page_bytes / 4,
+        domains: domains.count(),
+    }
+}
+
+/// The domain of a rank, as that rank sees it.
+pub(crate) struct Domain {
+    pub(crate) domains: Domains,
+    /// The number of this rank's domain.
+    pub(crate) me: u32,
+    /// The pages that all ranks of the domain share.
+    copy: Mapped,
+    /// The state of the domain; `None` if it is the only one: then there is nothing to keep.
+    state: Option<State>,
+}
+
+struct State {
+    table: Arc<Table>,
+    served: Served,
+    handler: HandlerId,
+    /// The accesses that this rank's mapping allows, for each page.
+    mapped: Vec<Allowed>,
+    /// The position up to which this rank has read the list of changes of this epoch.
+    cursor: usize,
+    pattern: Pattern,
+    /// What this rank has done with each page.
+    counts: Vec<PageCounts>,
+}
+
+/// What a rank has done with a page.
+#[derive(Debug, Clone, Copy, Default)]
+struct PageCounts {
+    read_faults: u32,
+    write_faults: u32,
+    twins: u32,
+    diffs_applied: u32,
+}
+
+/// Returns whether a rank can reach the memory of the homes that it needs by loads and stores.
+pub(crate) fn is_near(world: &World, segment: SegmentId) -> bool {
+    let here = world.topology().ranks_of(world.topology().node_of(world.rank()));
+    here.iter().all(|&rank| matches!(world.fabric().map(rank, segment), Ok(Some(_))))
+}
+
+impl Domain {
+    /// Joins the domain of this rank. Collective.
+    pub(crate) fn new<V: Variant>(
+        world: &World,
+        config: &Config,
+        memory: &Memory,
+        domains: Domains,
+    ) -> Result<Domain> {
+        let me = domains.of(world.rank());
+        let home = domains.home(me);
+        let copy = map(world, home, memory.copy.segment())?;
+        let Some(windows) = &memory.domain else {
+            return Ok(Domain { domains, me, copy, state: None });
+        };
+        let extents = extents(config, &domains);
+        let topology = world.topology();
+        let mut served = Vec::new();
+        for (number, &home) in (0..).zip(&domains.homes) {
+            if topology.node_of(home) != topology.node_of(world.rank()) {
+                continue;
+            }
+            let table = Table {
+                extents,
+                domain: number,
+                words: map(world, home, windows.table.segment())?,
+                copy: map(world, home, memory.copy.segment())?,
+                twins: map(world, home, windows.twins.segment())?,
+                diffs: map(world, home, memory.diffs.segment())?,
+                log: map(world, home, memory.log.segment())?,
+            };
+            served.push((home, Arc::new(table)));
+        }
+        let mine = served.iter().find(|(rank, _)| *rank == home).map(|(_, table)| table.clone());
+        let table = mine.ok_or_else(|| Error::Internal("a rank has no domain".into()))?;
+        let has_copies = config.start == Start::Zero || me == 0;
+        if !has_copies && world.rank() == home {
+            (0..extents.pages as u32).for_each(|page| table.set_field(page, Field::CopyAt, 1));
+        }
+        let served: Served = Arc::new(Mutex::new(served));
+        let bytes_max = world.job().caps.call_bytes_max as usize;
+        let handler = {
+            let served = served.clone();
+            world.serve(move |_, _, asked| request::serve::<V>(&served, bytes_max, asked))?
+        };
+        let allowed = if has_copies { Allowed::Reading } else { Allowed::Nothing };
+        let (mapped, pattern) = (vec![allowed; extents.pages], Pattern::new(extents.pages));
+        let counts = vec![PageCounts::default(); extents.pages];
+        let state = State { table, served, handler, mapped, cursor: 0, pattern, counts };
+        Ok(Domain { domains, me, copy, state: Some(state) })
+    }
+
+    /// Returns the pages that all ranks of the domain share.
+    pub(crate) fn copy(&self) -> &Mapped {
+        &self.copy
+    }
+
+    /// Returns whether there is no other domain.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.state.is_none()
+    }
+
+    /// Returns whether this domain has several ranks.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.domains.of.iter().filter(|&&domain| domain == self.me).count() > 1
+    }
+
+    pub(crate) fn home(&self) -> Rank {
+        self.domains.home(self.me)
+    }
+
+    /// Adds what is known of the pages of an allocation. What the domain knows is told by its first
+    /// rank.
+    pub(crate) fn add_to(&self, array: &mut ArrayStatistics, page_bytes: u64, me: Rank) {
+        let Some(state) = &self.state else { return };
+        let end = (array.offset + array.bytes).div_ceil(page_bytes);
+        for page in array.offset / page_bytes..end {
+            let counts = state.counts[page as usize];
+            array.read_faults += u64::from(counts.read_faults);
+            array.write_faults += u64::from(counts.write_faults);
+            array.twins += u64::from(counts.twins);
+            array.diffs_applied += u64::from(counts.diffs_applied);
+            if me != self.home() {
+                continue;
+            }
+            let moves = state.table.field(page as u32, Field::Moves);
+            array.moves += moves;
+            if moves > 0 {
+                array.moving_pages += 1;
+                array.writers |= state.table.field(page as u32, Field::Writers);
+            }
+        }
+    }
+
+    /// Lets the agent forget the domains of this node, when no rank asks any more.
+    pub(crate) fn retire(&self) {
+        if let Some(state) = &self.state {
+            state.served.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+    }
+
+    /// Returns what this rank's mapping of a page allows.
+    pub(crate) fn allows(&self, page: u32) -> Allowed {
+        self.state.as_ref().map_or(Allowed::Writing, |state| state.mapped[page as usize])
+    }
+}
+
+fn map(world: &World, rank: Rank, segment: SegmentId) -> Result<Mapped> {
+    world.fabric().map(rank, segment)?.ok_or_else(|| {
+        Error::Internal(format!("the shared memory of {rank} is out of reach on its own node"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_a_node_share_a_domain() {
+        let topology = Topology::parse("node:2", 5).unwrap();
+        let domains = Domains::new(&topology, Copies::Node);
+        assert_eq!(domains.count(), 2);
+        for rank in (0..5).map(Rank) {
+            let home = domains.home(domains.of(rank));
+            assert_eq!(topology.node_of(home), topology.node_of(rank));
+            assert!(home <= rank);
+        }
+        assert_eq!(Domains::new(&topology, Copies::Rank).count(), 5);
+    }
+}

@@ -1,0 +1,301 @@
+//! The shared state of a coherence domain: words, pages and twins that its ranks, and the agent of
+//! its node, reach by loads and stores.
+//!
+//! All of it is in windows of the domain's first rank, its *home*. It is changed by the one that
+//! has the lock, which is held for a few microseconds and never across an operation on another
+//! domain.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use farside_fabric::{Atomic, Mapped, Width};
+use zerocopy::IntoBytes;
+
+/// The words of a domain, ahead of its lists.
+const LOCK: usize = 0;
+/// Counts sections where accesses are marked for the explorer.
+pub(crate) const SECTIONS: usize = 1;
+/// The number of words of stored diffs.
+pub(crate) const DIFF_WORDS: usize = 2;
+/// The number of bytes of the log of intervals.
+pub(crate) const LOG_BYTES: usize = 3;
+/// The highest order of an interval that the domain knows.
+pub(crate) const ORDER: usize = 4;
+/// The length of the list of open pages without a notice.
+pub(crate) const UNNOTICED: usize = 5;
+/// The lengths of the two lists of changes, which epochs use in turn.
+pub(crate) const CHANGES: usize = 6;
+/// The number of diffs that were made.
+pub(crate) const DIFFS_MADE: usize = 8;
+const HEADER_WORDS: usize = 16;
+
+/// Marks a page of the list of open pages that gets a notice only if it differs from its twin.
+pub(crate) const COMPARED: u64 = 1 << 63;
+
+/// The words of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// 1 if the page has a twin: ranks of the domain may be storing to it.
+    Open,
+    /// The number of the interval whose notice tells of the words since the twin; 0 if none does.
+    Noticed,
+    /// The order of that interval.
+    NoticedOrder,
+    /// The places of the first and last stored diff, plus 1.
+    FirstDiff,
+    LastDiff,
+    /// The number of domains that have written it and whose diffs were not applied.
+    Pending,
+    /// The domain that has a copy, plus 1, if this one has none.
+    CopyAt,
+    /// The rank that brings it up to date at this moment, plus 1.
+    Fetcher,
+    /// The order and the domain, plus 1, of the last interval that wrote it.
+    WriterOrder,
+    Writer,
+    /// The number of barriers at which it was compared and had not changed.
+    Idle,
+    /// The domains that have written it, one bit for each; the last bit for all from 63 on.
+    Writers,
+    /// The number of notices of other domains that came while this one was writing it.
+    Moves,
+}
+
+const PAGE_FIELDS: usize = 14;
+
+/// The numbers of a domain's notices for a page: the last one known here, and the last one whose
+/// diff was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) wanted: u64,
+    pub(crate) applied: u64,
+}
+
+/// The extents of a domain's state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extents {
+    pub(crate) pages: usize,
+    pub(crate) page_words: usize,
+    pub(crate) domains: usize,
+}
+
+impl Extents {
+    fn seen(&self) -> usize {
+        HEADER_WORDS
+    }
+
+    fn before(&self) -> usize {
+        self.seen() + self.domains
+    }
+
+    fn unnoticed(&self) -> usize {
+        self.before() + self.domains
+    }
+
+    fn changes(&self, which: usize) -> usize {
+        self.unnoticed() + (1 + which) * self.pages
+    }
+
+    fn page(&self, page: u32) -> usize {
+        self.changes(2) + page as usize * PAGE_FIELDS
+    }
+
+    fn source(&self, page: u32, domain: u32) -> usize {
+        let sources = self.changes(2) + self.pages * PAGE_FIELDS;
+        sources + 2 * (page as usize * self.domains + domain as usize)
+    }
+
+    /// Returns the number of words that the state takes, without pages, twins, diffs and the log.
+    pub(crate) fn words(&self) -> usize {
+        self.changes(2) + self.pages * (PAGE_FIELDS + 2 * self.domains)
+    }
+}
+
+/// The memory of a domain, as one process reaches it.
+pub(crate) struct Table {
+    pub(crate) extents: Extents,
+    /// The number of this domain.
+    pub(crate) domain: u32,
+    pub(crate) words: Mapped,
+    pub(crate) copy: Mapped,
+    pub(crate) twins: Mapped,
+    pub(crate) diffs: Mapped,
+    pub(crate) log: Mapped,
+}
+
+/// Holds the lock of a domain until dropped.
+pub(crate) struct Section(Arc<Table>);
+
+impl Deref for Section {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.0
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        let held = self.0.words.atomic(LOCK as u64 * 8, Width::W64, Atomic::Store(0));
+        debug_assert_eq!(held, Some(1), "the lock of a domain");
+    }
+}
+
+impl Table {
+    /// Takes the lock, unless another has it.
+    pub(crate) fn try_lock(self: &Arc<Table>) -> Option<Section> {
+        let take = Atomic::CompareSwap { expected: 0, desired: 1 };
+        let held = self.words.atomic(LOCK as u64 * 8, Width::W64, take);
+        (held == Some(0)).then(|| Section(self.clone()))
+    }
+
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        let is_inside = self.words.get(at as u64 * 8, &mut bytes);
+        debug_assert!(is_inside, "word {at} of a domain");
+        u64::from_le_bytes(bytes)
+    }
+
+    pub(crate) fn set_word(&self, at: usize, value: u64) {
+        let is_inside = self.words.put(at as u64 * 8, &value.to_le_bytes());
+        debug_assert!(is_inside, "word {at} of a domain");
+    }
+
+    pub(crate) fn field(&self, page: u32, field: Field) -> u64 {
+        self.word(self.extents.page(page) + field as usize)
+    }
+
+    pub(crate) fn set_field(&self, page: u32, field: Field, value: u64) {
+        self.set_word(self.extents.page(page) + field as usize, value);
+    }
+
+    pub(crate) fn is_open(&self, page: u32) -> bool {
+        self.field(page, Field::Open) != 0
+    }
+
+    /// Returns whether the copy lacks nothing that the domain knows of.
+    pub(crate) fn is_valid(&self, page: u32) -> bool {
+        self.field(page, Field::Pending) == 0 && self.field(page, Field::CopyAt) == 0
+    }
+
+    pub(crate) fn source(&self, page: u32, domain: u32) -> Source {
+        let at = self.extents.source(page, domain);
+        Source { wanted: self.word(at), applied: self.word(at + 1) }
+    }
+
+    /// Sets the numbers of a domain's notices for a page, and counts whether it is pending.
+    pub(crate) fn set_source(&self, page: u32, domain: u32, source: Source) {
+        let was = self.source(page, domain);
+        let at = self.extents.source(page, domain);
+        self.set_word(at, source.wanted);
+        self.set_word(at + 1, source.applied);
+        let pending = self.field(page, Field::Pending);
+        let pending = pending + u64::from(source.wanted > source.applied)
+            - u64::from(was.wanted > was.applied);
+        self.set_field(page, Field::Pending, pending);
+    }
+
+    /// Returns the number of a domain's intervals that this one knows, since the last barrier of
+    /// all ranks.
+    pub(crate) fn seen(&self, domain: u32) -> u32 {
+        self.word(self.extents.seen() + domain as usize) as u32
+    }
+
+    pub(crate) fn set_seen(&self, domain: u32, number: u32) {
+        self.set_word(self.extents.seen() + domain as usize, number.into());
+    }
+
+    /// Returns the number of a domain's intervals before the last barrier of all ranks.
+    pub(crate) fn before(&self, domain: u32) -> u64 {
+        self.word(self.extents.before() + domain as usize)
+    }
+
+    /// All domains know the same: intervals are counted from here on.
+    pub(crate) fn begin_epoch(&self, changes: usize) {
+        for domain in 0..self.extents.domains as u32 {
+            let before = self.before(domain) + u64::from(self.seen(domain));
+            self.set_word(self.extents.before() + domain as usize, before);
+            self.set_seen(domain, 0);
+        }
+        self.set_word(LOG_BYTES, 0);
+        self.set_word(CHANGES + changes, 0);
+    }
+
+    /// Appends to the list of open pages without a notice.
+    pub(crate) fn push_unnoticed(&self, entry: u64) {
+        let length = self.word(UNNOTICED) as usize;
+        self.set_word(self.extents.unnoticed() + length, entry);
+        self.set_word(UNNOTICED, length as u64 + 1);
+    }
+
+    /// Takes the list of open pages without a notice.
+    pub(crate) fn take_unnoticed(&self) -> Vec<u64> {
+        let length = self.word(UNNOTICED) as usize;
+        self.set_word(UNNOTICED, 0);
+        (0..length).map(|at| self.word(self.extents.unnoticed() + at)).collect()
+    }
+
+    /// Tells the ranks of the domain that a page allows less than before. A list that is full says
+    /// so by its length.
+    pub(crate) fn push_change(&self, changes: usize, page: u32) {
+        let length = self.word(CHANGES + changes) as usize;
+        if length < self.extents.pages {
+            self.set_word(self.extents.changes(changes) + length, page.into());
+        }
+        self.set_word(CHANGES + changes, length as u64 + 1);
+    }
+
+    /// Returns the pages of a list of changes from `cursor` on, all pages if it has run over, and
+    /// the new cursor.
+    pub(crate) fn changes(&self, changes: usize, cursor: usize) -> (Vec<u32>, usize) {
+        let length = self.word(CHANGES + changes) as usize;
+        if length > self.extents.pages && cursor < length {
+            return ((0..self.extents.pages as u32).collect(), length);
+        }
+        let start = self.extents.changes(changes);
+        ((cursor..length).map(|at| self.word(start + at) as u32).collect(), length)
+    }
+
+    /// Notes an interval that wrote a page, if it is the last one so far.
+    pub(crate) fn note_writer(&self, page: u32, order: u32, domain: u32) {
+        let by = (u64::from(order), u64::from(domain) + 1);
+        if by > (self.field(page, Field::WriterOrder), self.field(page, Field::Writer)) {
+            self.set_field(page, Field::WriterOrder, by.0);
+            self.set_field(page, Field::Writer, by.1);
+        }
+    }
+
+    /// Notes a domain that has written a page.
+    pub(crate) fn add_writer(&self, page: u32, domain: u32) {
+        let writers = self.field(page, Field::Writers);
+        self.set_field(page, Field::Writers, writers | 1 << domain.min(63));
+    }
+
+    fn page_offset(&self, page: u32) -> u64 {
+        page as u64 * self.extents.page_words as u64 * 4
+    }
+
+    /// Copies a page, or its twin, out.
+    pub(crate) fn read(&self, from: &Mapped, page: u32, into: &mut [u32]) {
+        let is_inside = from.get(self.page_offset(page), into.as_mut_bytes());
+        debug_assert!(is_inside, "page {page} of a domain");
+    }
+
+    /// Writes words of a page, or of its twin.
+    pub(crate) fn write(&self, to: &Mapped, page: u32, start: usize, words: &[u32]) {
+        let is_inside = to.put(self.page_offset(page) + start as u64 * 4, words.as_bytes());
+        debug_assert!(is_inside, "page {page} of a domain");
+    }
+
+    pub(crate) fn page_of(&self, page: u32) -> Vec<u32> {
+        let mut words = vec![0; self.extents.page_words];
+        self.read(&self.copy, page, &mut words);
+        words
+    }
+
+    pub(crate) fn twin_of(&self, page: u32) -> Vec<u32> {
+        let mut words = vec![0; self.extents.page_words];
+        self.read(&self.twins, page, &mut words);
+        words
+    }
+}

@@ -1,0 +1,81 @@
+//! Where a program in C has called the library that this is linked into.
+
+use std::ffi::{CStr, c_int, c_void};
+
+/// Returns the name of a place: what was called there, and the address in the file of the program,
+/// if it is known.
+pub fn name(address: usize, call: &str) -> String {
+    match module_of(address.wrapping_sub(1)) {
+        Some((module, offset)) => format!("{call} in {module}+{offset:#x}"),
+        None => call.to_owned(),
+    }
+}
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        each: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn _Unwind_GetIP(context: *mut c_void) -> usize;
+}
+
+struct Search {
+    /// Where the object of this library is loaded.
+    own: usize,
+    found: Option<usize>,
+}
+
+/// Returns the address in the program to which the call of this library returns; `None` if the
+/// library is part of the program's own file.
+pub fn address() -> Option<usize> {
+    let own = base_of((address as fn() -> Option<usize>) as usize)?;
+    let mut search = Search { own, found: None };
+    // SAFETY: the callback gets the search, which outlives the call.
+    unsafe { _Unwind_Backtrace(look_at, (&raw mut search).cast()) };
+    search.found
+}
+
+/// Looks at one frame of the stack.
+///
+/// # Safety
+///
+/// `context` is what `_Unwind_Backtrace` passes, and `search` the search of [`address`].
+unsafe extern "C" fn look_at(context: *mut c_void, search: *mut c_void) -> c_int {
+    // SAFETY: by `_Unwind_Backtrace`, and by `address`.
+    let (address, search) = unsafe { (_Unwind_GetIP(context), &mut *search.cast::<Search>()) };
+    if base_of(address) == Some(search.own) {
+        return 0;
+    }
+    search.found = Some(address);
+    // Anything but zero ends the walk.
+    5
+}
+
+fn dl_info(address: usize) -> Option<libc::Dl_info> {
+    // SAFETY: all zeros are a `Dl_info`.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for.
+    let found = unsafe { libc::dladdr(std::ptr::without_provenance(address), &raw mut info) };
+    (found != 0).then_some(info)
+}
+
+fn base_of(address: usize) -> Option<usize> {
+    Some(dl_info(address)?.dli_fbase.addr())
+}
+
+/// Returns the file of the object that an address is in, and the address as the file numbers it.
+fn module_of(address: usize) -> Option<(String, usize)> {
+    let info = dl_info(address)?;
+    if info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's strings live as long as the object.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().ok()?;
+    // The program itself may be named as it was called.
+    let path =
+        std::fs::canonicalize(name).or_else(|_| std::fs::read_link("/proc/self/exe")).ok()?;
+    let base = info.dli_fbase.addr();
+    // A program that is not position-independent has its addresses in its file.
+    let offset = if base == 0x40_0000 { address } else { address - base };
+    Some((path.to_str()?.to_owned(), offset))
+}
