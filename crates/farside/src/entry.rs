@@ -120,7 +120,6 @@ pub fn try_run(program: impl Fn(&World) -> Result<()> + Send + Sync + 'static) -
     };
     entry.take()?;
     match &entry.run_as {
-        RunAs::Process => process(&entry, program),
         RunAs::Threads(options) => threads(&entry, options, program),
         #[cfg(feature = "sim")]
         RunAs::Simulated(job) => simulated::run(&entry, job, program),
@@ -131,15 +130,6 @@ pub fn try_run(program: impl Fn(&World) -> Result<()> + Send + Sync + 'static) -
                 .into(),
         )),
     }
-}
-
-/// Runs one rank.
-fn process(entry: &Entry, program: impl Fn(&World) -> Result<()>) -> Result<ExitCode> {
-    let recorder = Recorder::new(entry);
-    let world = World::new(recorder.over(crate::fabric::connect()?))?;
-    recorder.notice(&world);
-    run_rank(&world, program)?;
-    recorder.finish()
 }
 
 /// Runs all ranks as threads.
@@ -182,7 +172,7 @@ impl Recorder {
     fn finish(&self) -> Result<ExitCode> {
         if let Some(topology) = self.topology.get().filter(|_| self.entry.records) {
             let (topology, slices) = (topology.clone(), self.trace.take());
-            self.entry.record(&Recording { topology, slices })?;
+            self.entry.record(&Recording { topology, slices, dropped: 0 })?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -255,7 +245,7 @@ mod simulated {
         entry.summarize(&machine.summary(&outcome.timing))?;
         if entry.records {
             let (topology, slices) = (outcome.topology, outcome.timing.slices);
-            entry.record(&Recording { topology, slices })?;
+            entry.record(&Recording { topology, slices, dropped: 0 })?;
         }
         Ok(ExitCode::SUCCESS)
     }

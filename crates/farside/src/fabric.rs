@@ -15,9 +15,11 @@
 //! | memory that loads and stores reach | [`Mapped`], [`watch_bits`] |
 //! | errors of a layer above | [`Fault`] |
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
+//! | what a checker of races is told | [`Watch`], [`Foreign`], [`OwnAccess`], [`Reuse`] |
 
 pub use farside_fabric::{
-    Atomic, Connection, Departure, Failures, Fault, JobView, Loss, Mapped, OldValue, Region,
-    SegmentId, Width, Word, counting, observed, tracing, watch_bits,
+    Atomic, Connection, Departure, Failures, Fault, Foreign, JobView, Loss, Mapped, OldValue,
+    OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting, observed, tracing,
+    watch_bits,
 };
 pub use farside_job::connect;

@@ -25,6 +25,8 @@ pub fn local<R: Send>(ranks: u32, program: impl Fn(World) -> Result<R> + Sync) -
 pub struct Local {
     options: Options,
     decorate: Option<Box<Decorate>>,
+    /// Whether the launcher's checker of races, if there is one, sees the ranks.
+    is_checked: bool,
 }
 
 type Decorate = dyn Fn(Box<dyn Connection>) -> Box<dyn Connection> + Send + Sync;
@@ -32,12 +34,12 @@ type Decorate = dyn Fn(Box<dyn Connection>) -> Box<dyn Connection> + Send + Sync
 impl Local {
     /// A job of so many threads.
     pub fn new(ranks: u32) -> Result<Local> {
-        Ok(Local { options: Options::new(ranks)?, decorate: None })
+        Ok(Local { options: Options::new(ranks)?, decorate: None, is_checked: false })
     }
 
     /// A job that is described in full.
     pub(crate) fn with_options(options: Options) -> Local {
-        Local { options, decorate: None }
+        Local { options, decorate: None, is_checked: true }
     }
 
     /// Pretends that the ranks are arranged like this: `node:2,socket:2`.
@@ -130,6 +132,7 @@ impl Local {
                     Some(decorate) => decorate(fabric),
                     None => fabric,
                 };
+                let fabric = if self.is_checked { farside_job::checked(fabric)? } else { fabric };
                 program(World::new(fabric)?)
             };
             let result = std::panic::catch_unwind(AssertUnwindSafe(run));

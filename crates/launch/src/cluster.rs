@@ -1,28 +1,29 @@
 //! The launcher's loop where a job spans hosts: a daemon on each of them watches its ranks, and
 //! this watches the daemons.
 
+mod looks;
 mod partition;
+mod variables;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{ExitCause, PeerState, Rank};
-use farside_job::{ENTRY, FABRIC, FILE, MARK, RANK};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
+use self::looks::Looks;
 use self::partition::{RankEnd, cut_off};
+use self::variables::own_variables;
 use crate::channel::{Mailbox, Slot, mailbox};
 use crate::frames::{Interface, Task, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
-use crate::local_ranks::ended;
 use crate::output::Sink;
 use crate::policy::{Policy, until};
 use crate::reaper::Reaper;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
-use crate::signals::{ENDING, STOPPING, Signals};
+use crate::signals::{ASKING, ENDING, STOPPING, Signals};
 use crate::{Error, Hosts, Launch, Report, processes, system};
 
 /// The time to wait for more complaints after the first one about a silent node, before the
@@ -45,11 +46,13 @@ pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
     }
     let signals = if launch.interactive { Some(Signals::new()?) } else { None };
     let mut cluster = Cluster::new(launch, hosts, signals)?;
+    let _metrics = cluster.looks.serve(launch)?;
     let result = cluster
         .start()
         .and_then(|()| cluster.await_hosts())
         .and_then(|go| if go { cluster.watch() } else { Ok(()) });
     cluster.finish(result.is_ok());
+    cluster.say_places();
     cluster.policy.say_rest();
     result?;
     let stdout = cluster.printer.kept();
@@ -82,6 +85,7 @@ struct Cluster<'a> {
     judgement_time: Option<Instant>,
     /// The time at which ranks were killed first.
     killed: Option<Instant>,
+    looks: Looks,
 }
 
 /// Standard input on its way to the host of rank 0.
@@ -121,6 +125,7 @@ impl<'a> Cluster<'a> {
             undecided: Vec::new(),
             judgement_time: None,
             killed: None,
+            looks: Looks::new(launch.stuck_after),
         })
     }
 
@@ -235,18 +240,19 @@ impl<'a> Cluster<'a> {
     fn watch(&mut self) -> Result<(), Error> {
         while self.remotes.iter().any(|remote| !remote.running.is_empty()) {
             let kill_ends = self.killed.map(|killed| killed + AFTER_KILL);
-            let next = [self.policy.next(), self.judgement_time, kill_ends, self.start_deadline]
-                .into_iter()
-                .flatten()
-                .min();
+            let times = [self.judgement_time, kill_ends, self.start_deadline, self.looks.next()];
+            let next = [self.policy.next()].into_iter().chain(times).flatten().min();
             for number in self.step(next)? {
                 if number == STOPPING {
                     self.pause();
+                } else if number == ASKING && self.looks.ask() {
+                    // The hosts answer before long.
                 } else if let Some(signal) = self.policy.asked(number) {
                     self.signal(signal);
                 }
             }
             self.check_start()?;
+            self.look();
             self.drop_silent_hosts();
             let running =
                 || self.remotes.iter().flat_map(|remote| remote.running.clone()).collect();
@@ -343,6 +349,8 @@ impl<'a> Cluster<'a> {
                 }
             }
             ToLauncher::Drained { rank } => self.policy.drained(Rank(rank)),
+            ToLauncher::Seen(seen) => self.looks.answer(node, *seen),
+            ToLauncher::Places(seen) => self.looks.keep_places(node, *seen),
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
             ToLauncher::InputClosed => self.input = Input::Closed,
             ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
@@ -388,28 +396,6 @@ impl<'a> Cluster<'a> {
             return;
         }
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Meet(addresses.clone())));
-    }
-
-    /// Explains why the channel of a host has ended.
-    fn explain_end(&mut self, node: usize, why: Option<String>) -> String {
-        let begun = self.begun;
-        let remote = &mut self.remotes[node];
-        let status = remote.wait(Instant::now() + Duration::from_secs(1)).map(ended);
-        let words = remote.words();
-        match (why, status) {
-            (Some(why), _) => why,
-            (None, Some(how)) if begun || remote.state > State::Asked => format!("`{words}` {how}"),
-            (None, Some(how @ ExitCause::Status(126 | 127))) => {
-                format!("`{words}` {how}: is farside there? --remote-farside says where")
-            }
-            (None, Some(how)) => {
-                format!(
-                    "`{words}` {how} before farside answered there; see what it says when it is \
-                     typed here (--rsh changes it)"
-                )
-            }
-            (None, None) => format!("`{words}` has closed its output"),
-        }
     }
 
     /// A host is gone.
@@ -584,15 +570,6 @@ impl<'a> Cluster<'a> {
     fn group(&self) -> Option<Pid> {
         self.remotes.first().map(Remote::pid)
     }
-}
-
-/// The variables of this process that the ranks get: those of farside, without what makes this
-/// process a rank itself.
-fn own_variables() -> impl Iterator<Item = (OsString, OsString)> {
-    let of_a_rank = [FABRIC, RANK, FILE, MARK, ENTRY];
-    std::env::vars_os().filter(move |(name, _)| {
-        name.as_encoded_bytes().starts_with(b"FARSIDE_") && of_a_rank.iter().all(|&own| name != own)
-    })
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use farside_fabric::{Loss, Node, Rank};
 use farside_job::{Host, JobPlan, address};
+use farside_sight::Reader;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
@@ -138,6 +139,7 @@ impl Daemon {
             taking: false,
             lost: Vec::new(),
             reported: None,
+            has_told_places: false,
         };
         watch.run()
     }
@@ -191,6 +193,7 @@ struct Watch<'a> {
     lost: Vec<u32>,
     /// Since when the launcher has not answered that.
     reported: Option<Instant>,
+    has_told_places: bool,
 }
 
 /// The next action of the loop.
@@ -240,7 +243,9 @@ impl Watch<'_> {
             let fed = happened.len() > ranks + 2 + usize::from(self.forwarder.is_some())
                 && happened[happened.len() - 1];
             // Ranks may have ended because a node is silent: that is told first.
-            let ends = self.local_ranks.reap(&happened[..ranks]);
+            let (told, host, outbox) = (&mut self.has_told_places, self.host, &self.daemon.outbox);
+            let before_loss = || tell_places(told, host, outbox);
+            let ends = self.local_ranks.reap(&happened[..ranks], before_loss);
             self.report_silence();
             for end in ends {
                 let cause = end.cause.map(Loss::to_bits);
@@ -285,6 +290,9 @@ impl Watch<'_> {
             self.reported = None;
             match message {
                 ToNode::Signal(number) => {
+                    if ENDING.contains(&number) {
+                        self.tell_places();
+                    }
                     Signal::from_named_raw(number)
                         .into_iter()
                         .for_each(|signal| self.local_ranks.signal(signal));
@@ -298,7 +306,12 @@ impl Watch<'_> {
                 },
                 ToNode::InputEnd => self.feed = None,
                 ToNode::Lost { rank, how, cause } => {
+                    self.tell_places();
                     self.host.note_lost(Rank(rank), how, cause.and_then(Loss::from_bits));
+                }
+                ToNode::Look => {
+                    let seen = Reader::new(self.host.memories()).read();
+                    self.daemon.outbox.push(&ToLauncher::Seen(Box::new(seen)));
                 }
                 ToNode::Stop => return Then::Stop,
                 // These have had their time.
@@ -306,6 +319,10 @@ impl Watch<'_> {
             }
         }
         Then::GoOn
+    }
+
+    fn tell_places(&mut self) {
+        tell_places(&mut self.has_told_places, self.host, &self.daemon.outbox);
     }
 
     /// Passes input on to rank 0, and says so when it has it.
@@ -376,5 +393,14 @@ impl Watch<'_> {
                 return;
             }
         }
+    }
+}
+
+/// Tells the launcher what the ranks do, once, before they hear that the job fails: then they are
+/// somewhere else.
+fn tell_places(is_told: &mut bool, host: &Host, outbox: &Outbox) {
+    if !std::mem::replace(is_told, true) {
+        let seen = Reader::new(host.memories()).read();
+        outbox.push(&ToLauncher::Places(Box::new(seen)));
     }
 }

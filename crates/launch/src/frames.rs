@@ -11,13 +11,14 @@ use std::net::IpAddr;
 
 use farside_fabric::{ExitCause, PeerState};
 use farside_job::Address;
+use farside_sight::Snapshot;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The beginning of a daemon's first line; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/5");
 /// No message is longer: the arguments and the environment of a program are the longest, and the
 /// system allows less.
 const BYTES_MAX: usize = 16 << 20;
@@ -47,6 +48,8 @@ pub(crate) enum ToNode {
     },
     /// End everything, and say when it is done.
     Stop,
+    /// Say what the ranks do.
+    Look,
 }
 
 /// A message of a daemon.
@@ -82,6 +85,10 @@ pub(crate) enum ToLauncher {
     Done,
     /// All that a rank had written when it ended was passed on.
     Drained { rank: u32 },
+    /// What its ranks do.
+    Seen(Box<Snapshot>),
+    /// What its ranks did when it heard that the job fails, before they heard it.
+    Places(Box<Snapshot>),
 }
 
 /// [`Address`], as it travels.

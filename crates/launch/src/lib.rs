@@ -23,6 +23,7 @@ mod hosts;
 mod input;
 mod local_ranks;
 mod mark;
+mod metrics;
 mod output;
 mod policy;
 mod processes;
@@ -30,14 +31,16 @@ mod reaper;
 mod remote;
 mod signals;
 mod supervisor;
+mod watcher;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use farside_fabric::{ExitCause, Rank};
-use farside_job::{Options, environment};
+use farside_job::{Options, Recording, environment};
 
 pub use daemon::node;
 pub use hosts::{Hosts, RSH};
@@ -74,6 +77,14 @@ pub enum Error {
         host: String,
         /// The reason, and the way out.
         why: String,
+    },
+    /// The metrics cannot be served.
+    #[error("cannot serve metrics at {address}: {error}; choose another address")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the system.
+        error: String,
     },
     /// The system refused something that the launcher needs.
     #[error("{what}: {error}{}", files_advice(.error))]
@@ -152,6 +163,10 @@ pub struct Launch {
     pub(crate) reaper: Option<PathBuf>,
     pub(crate) directory: Option<PathBuf>,
     pub(crate) hosts: Option<Hosts>,
+    pub(crate) stuck_after: Option<Duration>,
+    pub(crate) stuck_exit: bool,
+    pub(crate) stats: bool,
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 /// The failure of a rank.
@@ -174,7 +189,8 @@ impl std::fmt::Display for Failure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Zero, or the status of the first rank that failed: 128 and the signal's number if a signal
-    /// ended it, or if one asked the job to end and no rank failed; 124 if time was up.
+    /// ended it, or if one asked the job to end and no rank failed; 124 if time was up, 125 if it
+    /// was ended because ranks were stuck.
     pub status: i32,
     /// The ranks that failed, in the order in which it was noticed.
     pub failures: Vec<Failure>,
@@ -184,6 +200,8 @@ pub struct Report {
     pub timed_out: bool,
     /// The hosts that were lost, in the order in which it was noticed.
     pub hosts_lost: Vec<String>,
+    /// The latest operations of all ranks, if the job was recorded.
+    pub recording: Option<Recording>,
 }
 
 impl Report {
@@ -215,6 +233,10 @@ impl Launch {
             reaper: None,
             directory: None,
             hosts: None,
+            stuck_after: None,
+            stuck_exit: false,
+            stats: false,
+            metrics: None,
         })
     }
 
@@ -257,6 +279,34 @@ impl Launch {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Launch {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Says who is stuck and why when ranks have waited for this time.
+    #[must_use]
+    pub fn stuck_after(mut self, time: Duration) -> Launch {
+        self.stuck_after = Some(time);
+        self
+    }
+
+    /// Ends a job of which ranks are stuck, when that is said.
+    #[must_use]
+    pub fn stuck_exit(mut self, ends: bool) -> Launch {
+        self.stuck_exit = ends;
+        self
+    }
+
+    /// Says at the end what each rank has done: operations, bytes, waits, sleeps.
+    #[must_use]
+    pub fn stats(mut self, says: bool) -> Launch {
+        self.stats = says;
+        self
+    }
+
+    /// Serves what the ranks do at this address, as Prometheus reads it, while the job runs.
+    #[must_use]
+    pub fn metrics(mut self, address: SocketAddr) -> Launch {
+        self.metrics = Some(address);
         self
     }
 

@@ -116,7 +116,7 @@ impl<'a> LocalRanks<'a> {
 
     /// Returns the ranks that have ended, where `happened` says which descriptors were readable.
     /// The other ranks are told at once of those that had not left in order.
-    pub(crate) fn reap(&mut self, happened: &[bool]) -> Vec<End> {
+    pub(crate) fn reap(&mut self, happened: &[bool], mut before_loss: impl FnMut()) -> Vec<End> {
         let mut happened = happened.iter();
         let mut gone = Vec::new();
         self.processes.retain_mut(|process| {
@@ -135,13 +135,14 @@ impl<'a> LocalRanks<'a> {
                 }
             }
         });
-        gone.into_iter().map(|(rank, status)| self.ended(rank, status)).collect()
+        gone.into_iter().map(|(rank, status)| self.ended(rank, status, &mut before_loss)).collect()
     }
 
-    fn ended(&self, rank: Rank, status: ExitStatus) -> End {
+    fn ended(&self, rank: Rank, status: ExitStatus, before_loss: &mut impl FnMut()) -> End {
         let how = ended(status);
         let peer_state = self.host.peer_state(rank);
         if how != ExitCause::Status(0) || peer_state != PeerState::Left {
+            before_loss();
             self.host.declare_lost(rank, how);
         }
         End { rank, how, peer_state, cause: self.host.cause(rank) }

@@ -15,6 +15,8 @@ use crate::{Failure, Launch, Report};
 const TIMED_OUT: i32 = 124;
 /// The status of a job whose output could not be written, as of a process that SIGPIPE has ended.
 const OUTPUT_LOST: i32 = 141;
+/// The status of a job that was ended because ranks were stuck.
+const STUCK: i32 = 125;
 /// The time that ranks may take to end after they were asked to.
 const AFTER_TERM: Duration = Duration::from_secs(1);
 /// The time for which the news of a rank's end waits for its last lines.
@@ -66,6 +68,25 @@ impl<'a> Policy<'a> {
     pub(crate) fn next(&self) -> Option<Instant> {
         let unsaid = self.unsaid.first().map(|&(_, _, when)| when);
         [self.deadline, self.ending.map(|(when, _)| when), unsaid].into_iter().flatten().min()
+    }
+
+    /// Returns whether a rank has failed, or time was up.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.timed_out || !self.failures.is_empty()
+    }
+
+    /// Returns whether the job's time has run out just now.
+    pub(crate) fn is_time_up(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
+
+    /// Ranks are stuck: ends the job if that is wanted.
+    pub(crate) fn found_stuck(&mut self) {
+        if self.launch.stuck_exit && self.ending.is_none() {
+            self.status = STUCK;
+            self.say("the job is ended because ranks are stuck (--stuck-exit)");
+            self.ending = Some((Instant::now(), Signal::TERM));
+        }
     }
 
     /// Returns the signal that all running ranks are to be sent now.
@@ -217,6 +238,7 @@ impl<'a> Policy<'a> {
             stdout,
             timed_out: self.timed_out,
             hosts_lost: self.hosts_lost,
+            recording: None,
         }
     }
 

@@ -16,6 +16,8 @@ const FORWARDED: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1,
 const RESPECTED: [i32; 2] = [SIGHUP, SIGTSTP];
 /// The signal that asks to be stopped, until another lets us go on.
 pub(crate) const STOPPING: i32 = SIGTSTP;
+/// The signal that asks what the ranks do.
+pub(crate) const ASKING: i32 = SIGQUIT;
 /// Those that ask for the end.
 pub(crate) const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 

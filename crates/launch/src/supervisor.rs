@@ -1,14 +1,17 @@
 //! The launcher's one loop, where all ranks are on this host: output, signals, deaths, time.
 
 use farside_job::Host;
+use farside_sight::Reader;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
 use crate::input::{Feed, may_read_stdin, read_stdin};
 use crate::local_ranks::{LocalRanks, Started};
+use crate::metrics::MetricsServer;
 use crate::output::{Forwarder, News, Sink};
 use crate::policy::{Policy, until};
-use crate::signals::{ENDING, STOPPING, Signals};
+use crate::signals::{ASKING, ENDING, STOPPING, Signals};
+use crate::watcher::Watcher;
 use crate::{Error, Launch, Report, processes, system};
 
 pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
@@ -22,6 +25,8 @@ pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
         processes::adopt_orphans();
         processes::allow_many_files();
     }
+    let reader = Reader::new(host.memories());
+    let _metrics = MetricsServer::of(launch, move || reader.read())?;
     let mut signals = if launch.interactive { Some(Signals::new()?) } else { None };
     let Started { local_ranks, forwarder, input } =
         LocalRanks::start(launch, &host, Sink::new(launch.output))?;
@@ -31,14 +36,18 @@ pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
         forwarder: Some(forwarder),
         captured: Vec::new(),
         input: input.map(Feed::new),
+        watcher: launch.interactive.then(|| Watcher::new(&host, launch.stuck_after)),
     };
     supervisor.policy.begin();
     let watched = supervisor.watch(&mut signals);
     supervisor.local_ranks.clean_up();
     supervisor.flush_output(signals);
     supervisor.policy.say_rest();
+    if let Some(watcher) = supervisor.watcher.as_ref().filter(|_| launch.stats) {
+        supervisor.policy.say(&watcher.statistics());
+    }
     watched?;
-    Ok(supervisor.policy.report(supervisor.captured))
+    Ok(Report { recording: host.recording(), ..supervisor.policy.report(supervisor.captured) })
 }
 
 struct Supervisor<'a> {
@@ -47,6 +56,8 @@ struct Supervisor<'a> {
     forwarder: Option<Forwarder>,
     captured: Vec<u8>,
     input: Option<Feed>,
+    /// Looks at the ranks for a launcher that has somebody to tell.
+    watcher: Option<Watcher>,
 }
 
 impl Supervisor<'_> {
@@ -69,7 +80,9 @@ impl Supervisor<'_> {
                 true => PollFd::new(&stdin, PollFlags::IN),
                 false => input.polled(),
             }));
-            match rustix::event::poll(&mut polled, until(self.policy.next()).as_ref()) {
+            let look = self.watcher.as_ref().and_then(Watcher::next);
+            let next = [self.policy.next(), look].into_iter().flatten().min();
+            match rustix::event::poll(&mut polled, until(next).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(system("poll")(errno)),
             }
@@ -88,13 +101,20 @@ impl Supervisor<'_> {
             if news.first() == Some(&true) {
                 self.hear();
             }
-            for end in self.local_ranks.reap(ended) {
+            let (policy, watcher) = (&self.policy, &mut self.watcher);
+            // Before the others are told of the loss: then they are somewhere else.
+            let before_loss = || say_places(policy, watcher);
+            for end in self.local_ranks.reap(ended, before_loss) {
                 self.policy.ended(end.rank, end.how, end.peer_state, end.cause.is_some());
                 match &mut self.forwarder {
                     Some(forwarder) => forwarder.drain(end.rank),
                     None => self.policy.drained(end.rank),
                 }
             }
+            if self.policy.is_time_up() {
+                say_places(&self.policy, &mut self.watcher);
+            }
+            self.look();
             if let Some(signal) = self.policy.due_signal(|| self.local_ranks.running()) {
                 self.local_ranks.signal(signal);
             }
@@ -108,8 +128,22 @@ impl Supervisor<'_> {
             self.local_ranks.signal(Signal::STOP);
             self.policy.pause();
             self.local_ranks.signal(Signal::CONT);
+        } else if number == ASKING
+            && let Some(page) = self.watcher.as_mut().and_then(Watcher::answer)
+        {
+            self.policy.say(&page);
         } else if let Some(signal) = self.policy.asked(number) {
             self.local_ranks.signal(signal);
+        }
+    }
+
+    /// Says what is wrong with the ranks, if they have waited for too long.
+    fn look(&mut self) {
+        if let Some(seen) = self.watcher.as_mut().and_then(Watcher::look) {
+            self.policy.say(&seen.page);
+            if seen.is_stuck {
+                self.policy.found_stuck();
+            }
         }
     }
 
@@ -179,5 +213,11 @@ impl Supervisor<'_> {
         if output_lost {
             self.policy.note_lost_output();
         }
+    }
+}
+
+fn say_places(policy: &Policy<'_>, watcher: &mut Option<Watcher>) {
+    if let Some(places) = watcher.as_mut().and_then(Watcher::places) {
+        policy.say(&places);
     }
 }

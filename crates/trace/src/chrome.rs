@@ -146,18 +146,20 @@ impl Events<'_> {
         let (begin, duration) = (micros(bar.begin_ns), micros(bar.end_ns - bar.begin_ns));
         let track = self.track(bar.slice.rank, bar.lane);
         let peer = operation.peer.map_or(String::new(), |peer| format!("\"peer\":{},", peer.0));
+        let over = if bar.is_over() { "" } else { "\"over\":false," };
         self.separate()?;
         write!(
             self.out,
             concat!(
                 r#"{{"name":"{kind}","cat":"operation","ph":"X","ts":{begin},"dur":{duration},"#,
-                r#"{track},"args":{{{peer}"bytes":{bytes}}}}}"#
+                r#"{track},"args":{{{peer}{over}"bytes":{bytes}}}}}"#
             ),
             kind = kind,
             begin = begin,
             duration = duration,
             track = track,
             peer = peer,
+            over = over,
             bytes = bytes
         )?;
         if bar.landing.is_some() {

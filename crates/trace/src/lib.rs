@@ -80,7 +80,10 @@ impl Timeline {
             }
         }
         let start_ns = slices.iter().map(|slice| slice.begin_ns).min().unwrap_or(0);
-        let mut bars: Vec<Bar> = slices.iter().map(|slice| Bar::new(slice, start_ns)).collect();
+        let times = slices.iter().flat_map(|slice| [slice.begin_ns, slice.end_ns]);
+        let last_ns = times.filter(|&time| time != Slice::NOT_OVER).max().unwrap_or(0);
+        let bar = |slice: &Slice| Bar::new(slice, start_ns, last_ns);
+        let mut bars: Vec<Bar> = slices.iter().map(bar).collect();
         bars.sort_by_key(|bar| (bar.begin_ns, bar.end_ns, bar.slice.rank));
         let mut busy_until: Vec<Vec<u64>> = vec![Vec::new(); topology.ranks() as usize];
         for bar in &mut bars {
@@ -99,9 +102,19 @@ impl Timeline {
 }
 
 impl Bar {
-    fn new(slice: &Slice, start_ns: u64) -> Bar {
+    fn is_over(&self) -> bool {
+        self.slice.end_ns != Slice::NOT_OVER
+    }
+
+    /// An operation of a recording that begins and ends at these times; one that is not over is
+    /// drawn to the end.
+    fn new(slice: &Slice, start_ns: u64, last_ns: u64) -> Bar {
         let begin_ns = slice.begin_ns - start_ns;
-        let end_ns = slice.end_ns.max(slice.begin_ns) - start_ns;
+        let end_ns = match slice.end_ns {
+            Slice::NOT_OVER => last_ns,
+            end_ns => end_ns,
+        };
+        let end_ns = end_ns.max(slice.begin_ns) - start_ns;
         // Nothing lands before it begins. A recording that says so mixes clocks, and readers drop
         // an arrow into the past.
         let landing = slice.operation.peer.zip(slice.landed_ns).map(|(target, landed_ns)| {

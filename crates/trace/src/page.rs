@@ -93,6 +93,9 @@ fn write_trace(timeline: &Timeline, topology: &Topology, out: &mut impl Write) -
     column(out, "begin", since_last)?;
     column(out, "duration", bars.iter().map(|bar| bar.end_ns - bar.begin_ns))?;
     column(out, "landed", bars.iter().map(landed))?;
+    // Few are not over: a list of their places.
+    let unfinished = bars.iter().enumerate().filter(|(_, bar)| !bar.is_over());
+    column(out, "unfinished", unfinished.map(|(place, _)| place))?;
     write!(out, "\"version\":1}}")
 }
 

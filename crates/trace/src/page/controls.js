@@ -31,7 +31,8 @@ function point(i, x, y) {
     list.appendChild(document.createElement(tag)).textContent = text;
   }
   const title = document.createElement("strong");
-  title.textContent = trace.kinds[trace.kind[i]] + " by rank " + trace.rank[i];
+  title.textContent = trace.kinds[trace.kind[i]] + " by rank " + trace.rank[i] +
+      (trace.unfinished.includes(i) ? ", not over" : "");
   tip.replaceChildren(title, list);
   tip.style.left = Math.max(4, Math.min(x + 16, innerWidth - tip.offsetWidth - 8)) + "px";
   tip.style.top = (y + 20 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 12 : y + 20) +
