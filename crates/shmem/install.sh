@@ -61,6 +61,12 @@ END
     -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
     -Wl,-soname,libfarside-shmem.so.$abi "-Wl,--version-script=$script" \
     -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro,-z,now $libraries -lgcc_s -lc
+# What programs built with -fsanitize=thread call, for the checker of races.
+object=$lib/farside-tsan.$$.o
+"$cc" -c -O2 -fPIC -o "$object" "$here/tsan/tsan.c"
+rm -f "$lib/libfarside-tsan.a"
+ar rc "$lib/libfarside-tsan.a" "$object"
+rm -f "$object"
 ln -sf "libfarside-shmem.so.$version" "$lib/libfarside-shmem.so.$abi"
 ln -sf "libfarside-shmem.so.$abi" "$lib/libfarside-shmem.so"
 
@@ -79,7 +85,8 @@ END
 
 # The compiler wrappers find what belongs to them wherever the whole was moved to.
 for pair in oshcc:cc oshc++:c++; do
-    wrapper=$bin/farside-${pair%%:*} compiler=${pair#*:}
+    wrapper=$bin/farside-${pair%%:*} compiler=${pair#*:} more=
+    [ "$compiler" = cc ] || more=-lstdc++
     cat >"$wrapper" <<END
 #!/bin/sh
 # Compiles and links OpenSHMEM programs: takes the arguments of $compiler, adds its own.
@@ -87,9 +94,24 @@ for pair in oshcc:cc oshc++:c++; do
 prefix=\$(cd "\$(dirname "\$(readlink -f "\$0")")/.." && pwd)
 compiler=\${$(echo "$compiler" | tr 'c+' 'CX'):-$compiler}
 link="-L\$prefix/$libdir -lfarside-shmem$wrapper_rpath"
+instrumented= links=yes
 for argument; do
-    case \$argument in -c | -S | -E | -M | -MM | -fsyntax-only) link= ;; esac
+    case \$argument in
+    -c | -S | -E | -M | -MM | -fsyntax-only) links= ;;
+    -fsanitize=thread) instrumented=yes ;;
+    esac
 done
+if [ -n "\$instrumented" ]; then
+    # Calls of these are seen, what compilers make of them is not.
+    set -- "\$@" -fno-builtin-memcpy -fno-builtin-memmove -fno-builtin-memset
+fi
+if [ -n "\$instrumented" ] && [ -n "\$links" ]; then
+    # Our implementation of the entry points instead of the compiler's, for farside run --races.
+    case \$("\$compiler" --version) in *clang*) set -- "\$@" -fno-sanitize-link-runtime ;; esac
+    set -- "\$@" -nodefaultlibs -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset
+    link="-L\$prefix/$libdir -lfarside-tsan \$link $more -lpthread -lm -ldl -lgcc -lgcc_s -lc"
+fi
+[ -n "\$links" ] || link=
 if [ "\${1-}" = --showme ]; then
     shift
     set -- echo "\$compiler" "-I\$prefix/include/farside-shmem" "\$@"

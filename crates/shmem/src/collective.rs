@@ -13,6 +13,7 @@ use farside::{Context, Result, Team};
 
 use crate::context::quiet_default;
 use crate::exit::{self, Call, OrExit};
+use crate::races;
 use crate::region::Region;
 use crate::runtime::{Runtime, runtime};
 use crate::set::{self, ActiveSet};
@@ -75,12 +76,25 @@ impl Move {
     /// members meet.
     fn together(&self, act: impl FnOnce(&Team<'_>, &Context) -> Result<()>) -> c_int {
         let done = self.team.with(self.runtime, |team| {
-            act(team, team.context())?;
-            team.context().flush_all()?;
+            // What the program has put may be on the same context, and is not completed by this.
+            races::aside(team.context(), true);
+            let moved = act(team, team.context()).and_then(|()| team.context().flush_all());
+            races::aside(team.context(), false);
+            moved?;
             team.barrier()
         });
         done.or_exit(self.call);
         0
+    }
+
+    /// Tells the checker of races, if there is one, that this member's source is read now.
+    fn reads(&self, source: *const c_void, bytes: usize) {
+        races::touches(self.runtime, self.call, source, bytes, false);
+    }
+
+    /// Tells the checker of races, if there is one, that this member's destination is filled now.
+    fn fills(&self, dest: *const c_void, bytes: usize) {
+        races::touches(self.runtime, self.call, dest, bytes, true);
     }
 
     /// Puts `data` to the same place of every member.
@@ -144,7 +158,10 @@ unsafe extern "C" fn farside_shmem_broadcast(
     };
     let to = it.find(dest, bytes);
     let skips_root = group.is_set();
-    it.together(|_, context| {
+    if it.team.index == root {
+        it.reads(source, bytes);
+    }
+    let done = it.together(|_, context| {
         if it.team.index != root || bytes == 0 {
             return Ok(());
         }
@@ -160,7 +177,11 @@ unsafe extern "C" fn farside_shmem_broadcast(
             unsafe { ptr::copy(data.as_ptr(), dest.cast(), bytes) };
         }
         Ok(())
-    })
+    });
+    if it.team.index != root || !skips_root {
+        it.fills(dest, bytes);
+    }
+    done
 }
 
 #[unsafe(no_mangle)]
@@ -172,15 +193,20 @@ unsafe extern "C" fn farside_shmem_collect(
     call: Call,
 ) -> c_int {
     let Some(it) = Move::new(group, call) else { return NO_TEAM };
-    it.together(|team, context| {
+    it.reads(source, bytes);
+    let mut all = 0;
+    let done = it.together(|team, context| {
         let lengths = team.all_gather(&[bytes as u64])?;
         let before: u64 = lengths[..it.team.index].iter().sum();
         let total: u64 = lengths.iter().sum();
+        all = total as usize;
         let (region, offset) = it.find(dest, total as usize);
         // SAFETY: by the specification it is readable.
         let data = unsafe { bytes_of(source, bytes) };
         it.put_to_all(context, data, (region, offset + before))
-    })
+    });
+    it.fills(dest, all);
+    done
 }
 
 #[unsafe(no_mangle)]
@@ -193,11 +219,14 @@ unsafe extern "C" fn farside_shmem_fcollect(
 ) -> c_int {
     let Some(it) = Move::new(group, call) else { return NO_TEAM };
     let (region, offset) = it.find(dest, bytes.saturating_mul(it.team.size()));
-    it.together(|_, context| {
+    it.reads(source, bytes);
+    let done = it.together(|_, context| {
         // SAFETY: by the specification it is readable.
         let data = unsafe { bytes_of(source, bytes) };
         it.put_to_all(context, data, (region, offset + (it.team.index * bytes) as u64))
-    })
+    });
+    it.fills(dest, bytes.saturating_mul(it.team.size()));
+    done
 }
 
 #[unsafe(no_mangle)]
@@ -212,7 +241,8 @@ unsafe extern "C" fn farside_shmem_alltoall(
     let size = it.team.size();
     let (region, offset) = it.find(dest, bytes.saturating_mul(size));
     let offset = offset + (it.team.index * bytes) as u64;
-    it.together(|_, context| {
+    it.reads(source, bytes.saturating_mul(size));
+    let done = it.together(|_, context| {
         for step in 0..size {
             let member = (it.team.index + step) % size;
             // SAFETY: by the specification there is a block for each member.
@@ -220,7 +250,9 @@ unsafe extern "C" fn farside_shmem_alltoall(
             region.memory.put_and_wake(context, it.team.members[member], offset, block)?;
         }
         Ok(())
-    })
+    });
+    it.fills(dest, bytes.saturating_mul(size));
+    done
 }
 
 #[unsafe(no_mangle)]
@@ -274,6 +306,7 @@ unsafe extern "C" fn farside_shmem_reduce(
     if bytes >= DEALT_OUT && it.team.size() > 1 && it.team.is_near(it.runtime) {
         return reduction.dealt_out(nelems);
     }
+    it.reads(source, bytes);
     if bytes > 0 {
         // SAFETY: both were looked up for their length; they may be the same.
         unsafe { ptr::copy(source.cast::<u8>(), dest.cast::<u8>(), bytes) };
@@ -287,6 +320,7 @@ unsafe extern "C" fn farside_shmem_reduce(
         raw::all_reduce(team, element, into, |into, from| reduction.fold_bytes(into, from))
     });
     folded.or_exit(call);
+    it.fills(dest, bytes);
     0
 }
 

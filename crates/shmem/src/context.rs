@@ -10,6 +10,7 @@ use farside::{Context, Rank, Result};
 use farside_handles::Table;
 
 use crate::exit::{self, Call, OrExit};
+use crate::races;
 use crate::runtime::{Runtime, runtime};
 use crate::team::{self, TeamHandle};
 
@@ -114,7 +115,9 @@ impl Ctx {
             while let Some(request) = self.pending.borrow_mut().pop_front() {
                 request.wait(context)?;
             }
-            context.flush_all()
+            context.flush_all()?;
+            races::completed(runtime, self, context);
+            Ok(())
         })
     }
 }
@@ -173,7 +176,11 @@ unsafe extern "C" fn farside_shmem_ctx_create(
     let runtime = runtime(call);
     let mut made = INVALID;
     if let Some(state) = team::find(runtime, team, call) {
-        let own = runtime.another_context();
+        // To a checker of races each context is one of its own, also with one thread.
+        let own = match runtime.world.watch() {
+            Some(_) => Some(runtime.world.context().or_exit(call)),
+            None => runtime.another_context(),
+        };
         let shared = runtime.has_threads() && options & KEPT_APART == 0;
         let is_world = team == TeamHandle::WORLD;
         let new = Ctx {
@@ -232,6 +239,10 @@ extern "C" fn farside_shmem_fence(ctx: CtxHandle, call: Call) {
     let runtime = runtime(call);
     if ctx.number() != INVALID {
         let ctx = context(runtime, ctx, call);
-        ctx.with(runtime, |context| context.fence()).or_exit(call);
+        ctx.with(runtime, |context| {
+            let _mark = races::mark(runtime, context, call, races::Told::Other);
+            context.fence()
+        })
+        .or_exit(call);
     }
 }

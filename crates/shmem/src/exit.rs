@@ -27,7 +27,7 @@ impl Call {
         Call(name.as_ptr())
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         // SAFETY: the C sources of this crate pass literals.
         unsafe { CStr::from_ptr(self.0) }.to_str().unwrap_or("?")
     }

@@ -51,6 +51,9 @@ impl Heap {
 
     fn grow(&mut self, world: &World, regions: &Regions, bytes: u64) -> Result<()> {
         let memory = Memory::allocate(&world.team(), bytes)?;
+        if let Some(watch) = world.watch() {
+            watch.name(memory.segment(), "symmetric heap");
+        }
         let taken: u64 =
             self.chunks.iter().map(|chunk| chunk.bytes.next_multiple_of(ALIGN_MAX)).sum();
         let start = aligned(&memory, world.rank(), bytes as usize, taken as usize);

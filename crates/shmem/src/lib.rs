@@ -16,6 +16,7 @@ mod environment;
 mod exit;
 mod heap;
 mod lock;
+mod races;
 mod region;
 mod runtime;
 mod set;

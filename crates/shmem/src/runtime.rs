@@ -12,6 +12,7 @@ use crate::context::{self, Ctx};
 use crate::environment::{self, Environment};
 use crate::exit::{self, Call, OrExit};
 use crate::heap::Heap;
+use crate::races::{self, Seen};
 use crate::region::Regions;
 use crate::set::Sets;
 use crate::team::TeamState;
@@ -39,6 +40,8 @@ pub(crate) struct Runtime {
     waiters: Mutex<Vec<Context>>,
     /// A word of every PE that tells it to exit.
     pub(crate) control: Memory,
+    /// What the checker of races is told, if there is one.
+    pub(crate) seen: Seen,
 }
 
 // SAFETY: the world's context, which is not for several threads at once, is used under the lock of
@@ -155,6 +158,7 @@ fn start(requested: c_int, call: Call) -> Runtime {
         sets: Mutex::default(),
         waiters: Mutex::default(),
         control,
+        seen: Seen::default(),
     }
 }
 
@@ -282,7 +286,8 @@ extern "C" fn farside_shmem_ptr(dest: *const c_void, pe: c_int, call: Call) -> *
     if rank == runtime.world.rank() {
         return dest.cast_mut();
     }
-    match region.memory.near(rank) {
+    let near = region.memory.near(rank);
+    match near.or_else(|| races::pointer(runtime, rank, region.memory.segment())) {
         Some(base) => base.as_ptr().wrapping_add(offset as usize).cast(),
         None => ptr::null_mut(),
     }

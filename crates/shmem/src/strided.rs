@@ -8,6 +8,7 @@ use farside::{Context, Patch, Rank, Result};
 
 use crate::context::CtxHandle;
 use crate::exit::{self, Call, OrExit};
+use crate::races::Told;
 use crate::transfer::{Target, check_not_null};
 
 /// Elements that lie apart, here and there. Strides count elements.
@@ -63,6 +64,18 @@ unsafe fn copy(from: *const u8, from_stride: usize, to: *mut u8, to_stride: usiz
         unsafe {
             let from = from.add(at * from_stride * it.element);
             from.copy_to(to.add(at * to_stride * it.element), it.element);
+        }
+    }
+}
+
+impl Strided {
+    /// Tells the checker of races, if there is one, of the elements of this PE.
+    fn uses(&self, target: &Target, first: *const c_void, fills: bool) {
+        if target.runtime.world.watch().is_some() {
+            for at in 0..self.count {
+                let element = first.wrapping_byte_add(at * self.here * self.element);
+                target.uses(element, self.element, fills, true);
+            }
         }
     }
 }
@@ -124,7 +137,8 @@ unsafe extern "C" fn farside_shmem_iput(
     let strided = Strided::new(source_stride, dest_stride, nelems, element, call);
     let target = Target::new(ctx, dest, strided.bytes(strided.there), pe, call);
     check_not_null(source, strided.bytes(strided.here), call);
-    let put = target.with(|context, memory| {
+    strided.uses(&target, source, false);
+    let put = target.told(Told::Put, |context, memory| {
         let to = Place { memory, rank: target.rank, offset: target.offset };
         // SAFETY: by the specification the source is readable.
         unsafe { put(context, &to, source.cast(), &strided) }
@@ -150,6 +164,7 @@ unsafe extern "C" fn farside_shmem_iget(
     let strided = Strided::new(dest_stride, source_stride, nelems, element, call);
     let target = Target::new(ctx, source, strided.bytes(strided.there), pe, call);
     check_not_null(dest, strided.bytes(strided.here), call);
+    strided.uses(&target, dest, true);
     let got = target.with(|context, memory| {
         if let Some(base) = memory.near(target.rank) {
             let from = base.as_ptr().wrapping_add(target.offset as usize);

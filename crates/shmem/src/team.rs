@@ -74,7 +74,9 @@ impl TeamState {
     /// Returns whether this PE reaches the memory of all members directly.
     pub(crate) fn is_near(&self, runtime: &Runtime) -> bool {
         let topology = runtime.world.topology();
-        self.members.iter().all(|&rank| topology.same_node(rank, runtime.world.rank()))
+        // To a checker of races no memory of others is near.
+        runtime.world.watch().is_none()
+            && self.members.iter().all(|&rank| topology.same_node(rank, runtime.world.rank()))
     }
 }
 

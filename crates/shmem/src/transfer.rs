@@ -10,6 +10,7 @@ use farside::{Context, Rank, Result};
 
 use crate::context::{Ctx, CtxHandle, context};
 use crate::exit::{self, Call, OrExit};
+use crate::races::{self, Told, Use};
 use crate::region::{Near, Region};
 use crate::runtime::{Runtime, if_running, runtime};
 
@@ -20,6 +21,7 @@ pub(crate) struct Target {
     pub(crate) rank: Rank,
     region: &'static Region,
     pub(crate) offset: u64,
+    call: Call,
 }
 
 impl Target {
@@ -37,17 +39,39 @@ impl Target {
         let ctx = context(runtime, ctx, call);
         let rank = ctx.rank(runtime, pe, call);
         let (region, offset) = symmetric(runtime, address, bytes, call);
-        Target { runtime, ctx, rank, region, offset }
+        Target { runtime, ctx, rank, region, offset, call }
     }
 
     /// Calls `act` with the context, the memory and the place in it.
     #[inline]
     pub(crate) fn with<R>(&self, act: impl FnOnce(&Context, &farside::raw::Memory) -> R) -> R {
-        self.ctx.with(self.runtime, |context| act(context, &self.region.memory))
+        self.told(Told::Other, act)
+    }
+
+    /// Likewise; the checker of races, if there is one, is told what it is.
+    #[inline]
+    pub(crate) fn told<R>(
+        &self,
+        told: Told,
+        act: impl FnOnce(&Context, &farside::raw::Memory) -> R,
+    ) -> R {
+        self.ctx.with(self.runtime, |context| {
+            let _mark = races::mark(self.runtime, context, self.call, told);
+            act(context, &self.region.memory)
+        })
+    }
+
+    /// Tells the checker of races, if there is one, which memory of this PE the operation uses.
+    #[inline]
+    pub(crate) fn uses(&self, address: *const c_void, bytes: usize, fills: bool, waits: bool) {
+        let until = (!waits).then_some(self.rank);
+        races::uses(self.runtime, self.ctx, self.call, Use { address, bytes, fills, until });
     }
 
     fn put(&self, bytes: &[u8]) -> Result<()> {
-        self.with(|context, memory| memory.put_and_wake(context, self.rank, self.offset, bytes))
+        self.told(Told::Put, |context, memory| {
+            memory.put_and_wake(context, self.rank, self.offset, bytes)
+        })
     }
 }
 
@@ -249,6 +273,7 @@ unsafe extern "C" fn put_slowly(
     let target = Target::new(ctx, dest, bytes, pe, call);
     // SAFETY: by the specification it is readable, and nothing writes it meanwhile.
     let data = unsafe { readable(source, bytes, call) };
+    target.uses(source, bytes, false, true);
     target.put(data).or_exit(call);
 }
 
@@ -286,6 +311,7 @@ unsafe extern "C" fn get_slowly(
     check_not_null(dest, bytes, call);
     // SAFETY: by the specification it is writable, and nothing else uses it meanwhile.
     let into = unsafe { slice::from_raw_parts_mut(dest.cast::<u8>(), bytes) };
+    target.uses(dest, bytes, true, true);
     target
         .with(|context, memory| context.get(memory.at(target.rank, target.offset), into))
         .or_exit(call);
@@ -312,12 +338,13 @@ unsafe extern "C" fn farside_shmem_put_nbi(
     // SAFETY: as above.
     let data = unsafe { readable(source, bytes, call) };
     let target = Target::new(ctx, dest, bytes, pe, call);
+    target.uses(source, bytes, false, false);
     // What is short is copied faster than it is kept track of.
     if bytes <= 64 || target.region.memory.near(target.rank).is_some() {
         target.put(data).or_exit(call);
         return;
     }
-    let started = target.with(|context, memory| {
+    let started = target.told(Told::Put, |context, memory| {
         let to = memory.at(target.rank, target.offset);
         // SAFETY: by the specification nothing writes it until the next quiet, which waits.
         let request = unsafe { Request::put(context, source.cast(), bytes, to)? };
@@ -340,7 +367,8 @@ unsafe extern "C" fn farside_shmem_get_nbi(
     }
     let target = Target::new(ctx, source, bytes, pe, call);
     check_not_null(dest, bytes, call);
-    let started = target.with(|context, memory| {
+    target.uses(dest, bytes, true, false);
+    let started = target.told(Told::NonblockingGet, |context, memory| {
         let from = memory.at(target.rank, target.offset);
         // SAFETY: by the specification nothing uses it until the next quiet, which waits.
         let request = unsafe { Request::get(context, from, dest.cast(), bytes)? };
@@ -425,6 +453,26 @@ unsafe extern "C" fn farside_shmem_put_signal(
     pe: c_int,
     call: Call,
 ) {
+    // SAFETY: as this function's.
+    unsafe {
+        put_signal(ctx, dest, source, bytes, sig_addr, signal, signal_op, pe, call, true);
+    }
+}
+
+/// A put with a signal, whose source is free on return if it is waited for.
+#[inline]
+unsafe extern "C" fn put_signal(
+    ctx: CtxHandle,
+    dest: *mut c_void,
+    source: *const c_void,
+    bytes: usize,
+    sig_addr: *mut u64,
+    signal: u64,
+    signal_op: c_int,
+    pe: c_int,
+    call: Call,
+    is_waited_for: bool,
+) {
     let op = match signal_op {
         SIGNAL_SET => Atomic::Store(signal.into()),
         SIGNAL_ADD => Atomic::Add(signal.into()),
@@ -454,6 +502,7 @@ unsafe extern "C" fn farside_shmem_put_signal(
     let target = Target::new(ctx, dest, bytes, pe, call);
     // SAFETY: by the specification it is readable, and nothing writes it meanwhile.
     let data = unsafe { readable(source, bytes, call) };
+    target.uses(source, bytes, false, is_waited_for);
     let put = target.with(|context, memory| {
         let to = memory.at(target.rank, target.offset);
         let word = flag.region.memory.at(flag.rank, flag.offset).cast::<u64>();
@@ -479,6 +528,6 @@ unsafe extern "C" fn farside_shmem_put_signal_nbi(
 ) {
     // SAFETY: it promises less than this needs.
     unsafe {
-        farside_shmem_put_signal(ctx, dest, source, bytes, sig_addr, signal, signal_op, pe, call);
+        put_signal(ctx, dest, source, bytes, sig_addr, signal, signal_op, pe, call, false);
     }
 }

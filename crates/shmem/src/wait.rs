@@ -11,6 +11,7 @@ use std::time::Duration;
 use farside::{Error, WaitOptions};
 
 use crate::exit::{self, Call, OrExit};
+use crate::races;
 use crate::runtime::{Runtime, runtime};
 use crate::transfer::{check_aligned, symmetric};
 
@@ -144,6 +145,7 @@ unsafe extern "C" fn farside_shmem_wait(
     // SAFETY: it was checked.
     let held = unsafe { kind.read(ivar) };
     let held = if until.holds(held) { held } else { sleep(runtime, ivar, until, call) };
+    races::acquired(runtime, ivar, kind.bytes, call);
     fence(Ordering::Acquire);
     held
 }
@@ -161,7 +163,9 @@ unsafe extern "C" fn farside_shmem_test(
     check(runtime, ivar, kind.bytes, 1, call);
     // SAFETY: it was checked.
     let holds = Comparison::new(kind, cmp, value, call).holds(unsafe { kind.read(ivar) });
-    if !holds {
+    if holds {
+        races::acquired(runtime, ivar, kind.bytes, call);
+    } else {
         // Programs test in loops: others may need the processor.
         relax(runtime, call);
     }
@@ -191,6 +195,7 @@ pub(crate) struct Question {
 
 /// A question, checked.
 struct Words<'q> {
+    runtime: &'static Runtime,
     question: &'q Question,
     kind: Kind,
     call: Call,
@@ -203,7 +208,7 @@ impl<'q> Words<'q> {
             let bytes = question.nelems.saturating_mul(kind.bytes);
             check(runtime, question.ivars, bytes, question.nelems, call);
         }
-        Words { question, kind, call }
+        Words { runtime, question, kind, call }
     }
 
     /// Whether a word is asked for at all.
@@ -235,7 +240,11 @@ impl<'q> Words<'q> {
     #[inline]
     fn holds(&self, at: usize) -> bool {
         // SAFETY: all words were checked.
-        self.comparison(at).holds(unsafe { self.kind.read(self.ivar(at)) })
+        let holds = self.comparison(at).holds(unsafe { self.kind.read(self.ivar(at)) });
+        if holds {
+            races::acquired(self.runtime, self.ivar(at), self.kind.bytes, self.call);
+        }
+        holds
     }
 
     /// The words that are asked for.
@@ -304,6 +313,7 @@ unsafe extern "C" fn farside_shmem_wait_all(question: &Question, call: Call) {
     for at in words.all() {
         if !words.holds(at) {
             sleep(runtime, words.ivar(at), words.comparison(at), call);
+            races::acquired(runtime, words.ivar(at), words.kind.bytes, call);
         }
     }
     fence(Ordering::Acquire);

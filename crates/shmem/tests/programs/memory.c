@@ -11,6 +11,8 @@ static void use(unsigned char *block, size_t size)
     block[0] = block[size - 1] = 255;
     shmem_barrier_all();
     shmem_uchar_p(block, (unsigned char)me, next);
+    /* Of one byte, the second put is the one that counts. */
+    shmem_fence();
     shmem_uchar_p(block + size - 1, (unsigned char)(me + (size > 1 ? 100 : 0)), next);
     shmem_barrier_all();
     if (size > 1)

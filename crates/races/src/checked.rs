@@ -1,0 +1,325 @@
+//! A connection whose operations are checked for races.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use farside_fabric::{
+    Accumulate, Agent, Atomic, Caps, Connection, Error, Event, Handler, HandlerId, Hint, JobView,
+    Landings, Mapped, Node, OldValue, Rank, Region, Reply, Result, SegmentId, Started, Ticket,
+    Wait, Wake, Watch, Width, Word, forward,
+};
+
+use crate::Checker;
+use crate::agent::SeenAgent;
+use crate::layout::LANES;
+use crate::state::{Access, Class, Released, operation};
+use crate::told::{RUST, RankState, Told, clock_of, clock_of_agent, locked};
+
+/// A put of at most so many bytes may be what a wait ends on.
+const WAITABLE_BYTES: u64 = 64;
+
+/// A connection whose operations are checked.
+pub(crate) struct Checked {
+    inner: Box<dyn Connection>,
+    caps: Caps,
+    told: Arc<Told>,
+    /// The words that operations under way read.
+    tickets: Mutex<HashMap<Ticket, usize>>,
+}
+
+/// How an operation on a region is seen.
+struct Seen {
+    class: Class,
+    writes: bool,
+    name: &'static str,
+    is_posted: bool,
+    /// Whether it is a put with a signal.
+    is_signalled: bool,
+}
+
+impl Checked {
+    pub(crate) fn new(inner: Box<dyn Connection>, checker: Arc<Checker>) -> Result<Checked> {
+        let job = inner.job();
+        let ranks = job.topology.ranks();
+        if ranks != checker.layout().ranks {
+            return Err(Error::Join(format!(
+                "the race checker was made for {} ranks, and the job has {ranks}",
+                checker.layout().ranks
+            )));
+        }
+        let state = RankState {
+            checker,
+            rank: job.rank.index(),
+            program: Mutex::default(),
+            places: Mutex::default(),
+            lanes: Mutex::default(),
+        };
+        Ok(Checked::beside(inner, Arc::new(state)))
+    }
+
+    fn beside(inner: Box<dyn Connection>, state: Arc<RankState>) -> Checked {
+        let caps = Caps { direct: false, ..inner.job().caps.clone() };
+        let lane = {
+            let mut lanes = locked(&state.lanes);
+            let least = (0..LANES / 2).min_by_key(|&lane| lanes[lane]).unwrap_or(0);
+            lanes[least] += 1;
+            2 * least
+        };
+        let told = Arc::new(Told {
+            state,
+            lane,
+            place: AtomicU64::new(0),
+            foreign: AtomicU64::new(RUST),
+            is_aside: AtomicBool::new(false),
+            found: AtomicU32::new(0),
+        });
+        Checked { inner, caps, told, tickets: Mutex::default() }
+    }
+
+    fn checker(&self) -> &Arc<Checker> {
+        &self.told.state.checker
+    }
+
+    /// Looks at an operation on a region; fails if it is a race and races are errors.
+    fn see(&self, region: &Region<'_>, place: Option<u32>, seen: &Seen) -> Result<()> {
+        let Some(place) = place else { return Ok(()) };
+        if !self.told.is_program(region.segment) {
+            return Ok(());
+        }
+        let mut actor = self.told.actor();
+        actor.lane += usize::from(seen.is_signalled);
+        let access = Access {
+            actor,
+            owner: region.rank.index(),
+            segment: region.segment,
+            class: seen.class,
+            writes: seen.writes,
+            operation: operation(seen.name),
+            place,
+            until: seen.is_posted.then_some(region.rank.index()),
+        };
+        self.told.see(&access, region.shape);
+        self.complain()
+    }
+
+    fn complain(&self) -> Result<()> {
+        if self.told.found.load(Ordering::Relaxed) != 0 && self.checker().fails() {
+            return Err(Error::Program("a race was found, and --races=fail ends the job".into()));
+        }
+        Ok(())
+    }
+
+    fn see_put(&self, to: &Region<'_>) -> Result<()> {
+        let is_foreign = self.told.is_foreign_put();
+        let bytes = to.shape.bytes().unwrap_or(0);
+        let is_waitable = is_foreign && bytes <= WAITABLE_BYTES;
+        let class = if is_waitable { Class::WaitablePut } else { Class::Plain };
+        let place = self.told.operation_place();
+        let name = "put";
+        let seen = Seen { class, writes: true, name, is_posted: true, is_signalled: false };
+        self.see(to, place, &seen)?;
+        if is_waitable {
+            to.shape.for_each(|piece| {
+                for offset in (piece.offset & !3..piece.offset + piece.bytes).step_by(4) {
+                    let owner = to.rank.index();
+                    let word = clock_of(self.checker(), owner, to.segment, offset);
+                    let actor = self.told.actor();
+                    let (signalled, is_program) = (false, true);
+                    let released = Released { word, owner, signalled, is_program, value: None };
+                    self.told.with(|state| state.release(actor, released));
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn see_word(&self, at: Word, op: Atomic, old: OldValue, place: Option<u32>) -> Result<()> {
+        let is_posted = old == OldValue::Ignored;
+        let name = match op {
+            Atomic::Store(_) if is_posted => "signal",
+            _ => op.name(),
+        };
+        let (class, writes) = (Class::Atomic, op.writes());
+        let seen = Seen { class, writes, name, is_posted, is_signalled: false };
+        let word = Region::block(at.rank, at.segment, at.offset, at.width.bytes());
+        self.see(&word, place, &seen)
+    }
+
+    /// An operation that reads a word has been started.
+    fn started(&self, started: Started, word: usize, at: Option<Word>) -> Started {
+        match &started {
+            Started::Done(reply) => match at {
+                Some(at) => {
+                    let seen = match reply {
+                        Reply::Word(held) if at.width != Width::Pair => Some(*held as u64),
+                        _ => None,
+                    };
+                    self.told.acquire_bytes(at, at.width.bytes(), seen);
+                }
+                None => {
+                    self.told.with(|state| state.acquire(self.told.state.rank, word, None));
+                }
+            },
+            Started::Pending(ticket) => {
+                locked(&self.tickets).insert(*ticket, word);
+            }
+        }
+        started
+    }
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        let mut lanes = locked(&self.told.state.lanes);
+        lanes[self.told.lane / 2] = lanes[self.told.lane / 2].saturating_sub(1);
+    }
+}
+
+impl Connection for Checked {
+    forward! { to .inner: register deregister cancel relax wake clock }
+
+    fn job(&self) -> JobView<'_> {
+        JobView { caps: &self.caps, ..self.inner.job() }
+    }
+
+    fn map(&self, rank: Rank, segment: SegmentId) -> Result<Option<Mapped>> {
+        self.inner.map(rank, segment)
+    }
+
+    fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
+        self.see_put(to)?;
+        self.inner.put(to, bytes)
+    }
+
+    unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started> {
+        self.see_put(to)?;
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.put_nb(to, from, hint) }
+    }
+
+    fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
+        let place = self.told.operation_place();
+        let (class, name) = (Class::Plain, "put_signal");
+        let seen = Seen { class, writes: true, name, is_posted: true, is_signalled: true };
+        self.see(to, place, &seen)?;
+        self.see_word(at, op, OldValue::Ignored, place)?;
+        self.told.release(at, op, true);
+        self.inner.put_signal(to, bytes, at, op)
+    }
+
+    unsafe fn get(&self, from: &Region<'_>, into: *mut u8, hint: Hint) -> Result<Started> {
+        let place = self.told.operation_place();
+        let (class, name, is_posted) = (Class::Plain, "get", self.told.is_nonblocking());
+        let seen = Seen { class, writes: false, name, is_posted, is_signalled: false };
+        self.see(from, place, &seen)?;
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.get(from, into, hint) }
+    }
+
+    fn accumulate(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        bytes: &[u8],
+        old: OldValue,
+    ) -> Result<Started> {
+        let place = self.told.operation_place();
+        let is_posted = old == OldValue::Ignored;
+        let (class, name) = (Class::Accumulate, "accumulate");
+        let seen = Seen { class, writes: true, name, is_posted, is_signalled: false };
+        self.see(to, place, &seen)?;
+        self.inner.accumulate(to, accumulate, bytes, old)
+    }
+
+    fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
+        let is_posted = old == OldValue::Ignored;
+        if is_posted && self.told.is_foreign_put() {
+            self.see_put(&Region::block(at.rank, at.segment, at.offset, at.width.bytes()))?;
+            return self.inner.atomic(at, op, old);
+        }
+        let place = self.told.operation_place();
+        self.see_word(at, op, old, place)?;
+        if op.writes() {
+            self.told.release(at, op, false);
+        }
+        let started = self.inner.atomic(at, op, old)?;
+        if is_posted {
+            return Ok(started);
+        }
+        let word = clock_of(self.checker(), at.rank.index(), at.segment, at.offset);
+        Ok(self.started(started, word, Some(at)))
+    }
+
+    fn fence(&self) -> Result<()> {
+        self.inner.fence()?;
+        let is_program = self.told.operation_place().is_some();
+        self.told.with(|state| state.fence(self.told.actor(), is_program));
+        Ok(())
+    }
+
+    fn flush(&self, peer: Rank) -> Result<()> {
+        self.inner.flush(peer)?;
+        if !self.told.is_aside.load(Ordering::Relaxed) {
+            self.told.with(|state| state.flush(self.told.actor(), peer.index()));
+        }
+        Ok(())
+    }
+
+    fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
+        let word = clock_of_agent(self.checker(), node);
+        let (owner, signalled, is_program) = (usize::MAX, false, false);
+        let released = Released { word, owner, signalled, is_program, value: None };
+        self.told.with(|state| state.release(self.told.actor(), released));
+        let started = self.inner.call(node, handler, bytes)?;
+        Ok(self.started(started, word, None))
+    }
+
+    fn serve(&self, handler: HandlerId, mut run: Handler) -> Result<()> {
+        let checker = self.checker().clone();
+        let seen = move |agent: &dyn Agent, caller: Rank, bytes: &[u8]| {
+            run(&SeenAgent { agent, checker: &checker }, caller, bytes)
+        };
+        self.inner.serve(handler, Box::new(seen))
+    }
+
+    fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
+        let reply = self.inner.poll(ticket)?;
+        if reply.is_some()
+            && let Some(word) = locked(&self.tickets).remove(&ticket)
+        {
+            self.told.with(|state| state.acquire(self.told.state.rank, word, None));
+        }
+        Ok(reply)
+    }
+
+    fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
+        let place = self.told.operation_place();
+        let woken = self.inner.block(wait)?;
+        if let (Wake::Ready { which, value }, Event::Words(conditions)) = (woken, wait.event)
+            && let Some(condition) = conditions.get(which)
+        {
+            let at = condition.at;
+            self.told.acquire_bytes(at, at.width.bytes(), Some(value));
+            if let Some(place) = place
+                && self.told.is_program(at.segment)
+            {
+                self.told.see_wait(at, place);
+            }
+        }
+        Ok(woken)
+    }
+
+    fn context(&self) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(Checked::beside(self.inner.context()?, self.told.state.clone())))
+    }
+
+    /// None: a sync that counts what lands has no flush that could be seen.
+    fn landings(&self) -> Option<&dyn Landings> {
+        None
+    }
+
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
+        Some(self.told.clone())
+    }
+}

@@ -1,0 +1,156 @@
+//! Where each part of the checker's state stands in its memory.
+
+use farside_fabric::{Error, Result};
+
+/// How many ranks a checked job may have: clocks grow with their square.
+pub(crate) const RANKS_MAX: u32 = 128;
+/// Two for each of four contexts of a rank: of its posted operations, and of its puts with a
+/// signal. Further contexts share those of earlier ones.
+pub(crate) const LANES: usize = 8;
+/// Each page of the shadow stands for so many bytes of memory.
+pub(crate) const PAGE_BYTES: u64 = 1024;
+/// Accesses that are remembered for each 8 bytes.
+pub(crate) const SLOTS: usize = 4;
+/// The numbers of one page of the shadow.
+pub(crate) const PAGE_NUMBERS: usize = (PAGE_BYTES / 8) as usize * SLOTS * 2;
+pub(crate) const KEY_NUMBERS: usize = 4;
+pub(crate) const SITES: usize = 1 << 16;
+pub(crate) const SITE_NUMBERS: usize = 4;
+pub(crate) const PLACES: usize = 4096;
+pub(crate) const PLACE_NUMBERS: usize = 64;
+pub(crate) const RACES: usize = 1024;
+pub(crate) const RACE_NUMBERS: usize = 12;
+pub(crate) const NAMES: usize = 256;
+pub(crate) const NAME_NUMBERS: usize = 32;
+pub(crate) const BLINDS: usize = 256;
+pub(crate) const BLIND_NUMBERS: usize = 2;
+
+/// Single counters, from number 0 on.
+pub(crate) mod count {
+    /// Races in the table.
+    pub(crate) const RACES: usize = 0;
+    /// Pages of the shadow that were given to other memory.
+    pub(crate) const FORGOTTEN: usize = 1;
+    /// Places in the table.
+    pub(crate) const PLACES: usize = 2;
+    /// Named segments.
+    pub(crate) const NAMES: usize = 3;
+    /// Blind spots.
+    pub(crate) const BLINDS: usize = 4;
+    /// Whether a race is an error of the operation that finds it.
+    pub(crate) const FAILS: usize = 5;
+    /// Accesses that were looked at, in two numbers.
+    pub(crate) const ACCESSES: usize = 6;
+    /// Where the next part begins.
+    pub(crate) const END: usize = 64;
+}
+
+/// The offsets of all parts, for a number of ranks and of pages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    pub(crate) ranks: u32,
+    /// The logarithm of the number of pages of the shadow.
+    pub(crate) page_bits: u32,
+    /// How many words have a clock of their own; the others share one.
+    pub(crate) words: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(ranks: u32, page_bits: u32) -> Result<Layout> {
+        if ranks == 0 || ranks > RANKS_MAX {
+            return Err(Error::TooMuch {
+                what: "ranks of a job that is checked for races",
+                value: ranks.into(),
+                limit: RANKS_MAX.into(),
+            });
+        }
+        let words = if ranks <= 16 { 1 << 16 } else { 1 << 12 };
+        Ok(Layout { ranks, page_bits: page_bits.clamp(4, 24), words })
+    }
+
+    pub(crate) fn n(&self) -> usize {
+        self.ranks as usize
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        1 << self.page_bits
+    }
+
+    /// The numbers of a clock: one for each rank, and one for each lane and target.
+    pub(crate) fn clock(&self) -> usize {
+        self.n() + LANES * self.n() * self.n()
+    }
+
+    /// The numbers of a rank's state: its time, and for each lane and target since when something
+    /// is under way, up to when it is fenced, and up to when by a protocol.
+    fn state(&self) -> usize {
+        1 + 3 * LANES * self.n()
+    }
+
+    pub(crate) fn time_of(&self, rank: usize) -> usize {
+        count::END + rank * self.state()
+    }
+
+    pub(crate) fn pending_of(&self, rank: usize, lane: usize, target: usize) -> usize {
+        self.time_of(rank) + 1 + lane * self.n() + target
+    }
+
+    pub(crate) fn fenced_of(&self, rank: usize, lane: usize, target: usize) -> usize {
+        self.pending_of(rank, LANES + lane, target)
+    }
+
+    pub(crate) fn fenced_by_protocol(&self, rank: usize, lane: usize, target: usize) -> usize {
+        self.pending_of(rank, 2 * LANES + lane, target)
+    }
+
+    pub(crate) fn clock_of(&self, rank: usize) -> usize {
+        count::END + self.n() * self.state() + rank * self.clock()
+    }
+
+    pub(crate) fn clock_of_word(&self, word: usize) -> usize {
+        self.clock_of(self.n()) + word * (2 * self.clock() + 4)
+    }
+
+    /// The clock of the last release of a word; the one above has all before it.
+    pub(crate) fn last_clock_of_word(&self, word: usize) -> usize {
+        self.clock_of_word(word) + self.clock()
+    }
+
+    /// Whether the last release of a word has stored a value, and the value in two numbers.
+    pub(crate) fn last_value_of_word(&self, word: usize) -> usize {
+        self.clock_of_word(word) + 2 * self.clock()
+    }
+
+    pub(crate) fn site(&self, site: usize) -> usize {
+        self.clock_of_word(self.words) + site * SITE_NUMBERS
+    }
+
+    pub(crate) fn place(&self, place: usize) -> usize {
+        self.site(SITES) + place * PLACE_NUMBERS
+    }
+
+    pub(crate) fn race(&self, race: usize) -> usize {
+        self.place(PLACES) + race * RACE_NUMBERS
+    }
+
+    pub(crate) fn name(&self, name: usize) -> usize {
+        self.race(RACES) + name * NAME_NUMBERS
+    }
+
+    pub(crate) fn blind(&self, blind: usize) -> usize {
+        self.name(NAMES) + blind * BLIND_NUMBERS
+    }
+
+    pub(crate) fn key(&self, page: usize) -> usize {
+        self.blind(BLINDS) + page * KEY_NUMBERS
+    }
+
+    pub(crate) fn page(&self, page: usize) -> usize {
+        self.key(self.pages()) + page * PAGE_NUMBERS
+    }
+
+    /// All numbers.
+    pub(crate) fn numbers(&self) -> usize {
+        self.page(self.pages())
+    }
+}

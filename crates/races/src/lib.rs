@@ -1,0 +1,119 @@
+//! A checker of data races for one-sided programs.
+//!
+//! Two accesses to the same bytes, one of them a write and not both atomic, with nothing between
+//! them that `docs/memory-model.md` promises an order by, are a race, whether or not it went wrong
+//! in this run. A [`Checker`] stands over the waist of every rank, sees each operation, and
+//! remembers the last accesses to each 8 bytes. `docs/races.md` says how to use it.
+//!
+//! ```
+//! use farside::{Local, Rank};
+//! use farside_races::Checker;
+//!
+//! let checker = Checker::new(2)?;
+//! let over = checker.clone();
+//! Local::new(2)?.decorate(move |fabric| over.over(fabric).unwrap()).run(|world| {
+//!     let window = world.window::<u64>(1)?;
+//!     if world.rank() == Rank(0) {
+//!         world.put_value(7, window.at(Rank(1), 0))?;
+//!     } else {
+//!         window.own().get(0)?; // Nothing says that the put has landed.
+//!     }
+//!     window.free(&world)
+//! })?;
+//! assert_eq!(checker.report().races.len(), 1);
+//! # Ok::<(), farside::Error>(())
+//! ```
+
+mod agent;
+mod arena;
+mod checked;
+mod layout;
+mod report;
+mod state;
+mod tables;
+mod told;
+
+pub use report::{BlindSpot, Race, Report, Side, Suppressions};
+
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use farside_fabric::{Connection, Result};
+
+use crate::arena::Arena;
+use crate::layout::{Layout, count};
+use crate::state::State;
+
+/// The variable that holds the path of the checker's memory.
+pub const VARIABLE: &str = "FARSIDE_RACES";
+/// The exit status of a job in which races were found and that else succeeded.
+pub const STATUS: u8 = 66;
+/// The logarithm of how many pages of 1 KiB of memory are remembered at most: 512 MiB.
+const PAGE_BITS: u32 = 19;
+
+/// A checker of one job. All its ranks share its memory.
+pub struct Checker {
+    arena: Arena,
+    /// The file of the memory, where other processes open it.
+    file: Option<File>,
+}
+
+impl Checker {
+    /// Makes a checker for ranks that are threads of this process.
+    pub fn new(ranks: u32) -> Result<Arc<Checker>> {
+        let arena = Arena::private(Layout::new(ranks, PAGE_BITS)?)?;
+        Ok(Arc::new(Checker { arena, file: None }))
+    }
+
+    /// Makes a checker for ranks that are other processes, which open [`Checker::path`]. With
+    /// `fails`, the operation that finds a race returns an error.
+    pub fn create(ranks: u32, fails: bool) -> Result<Arc<Checker>> {
+        let (arena, file) = Arena::create(Layout::new(ranks, PAGE_BITS)?)?;
+        arena.with(|numbers| numbers[count::FAILS] = u32::from(fails));
+        Ok(Arc::new(Checker { arena, file: Some(file) }))
+    }
+
+    /// Opens the checker that a launcher has made.
+    pub fn open(path: &Path) -> Result<Arc<Checker>> {
+        Ok(Arc::new(Checker { arena: Arena::open(path)?, file: None }))
+    }
+
+    /// Opens the checker that the environment names, if it names one.
+    pub fn from_environment() -> Result<Option<Arc<Checker>>> {
+        match std::env::var_os(VARIABLE) {
+            Some(path) if !path.is_empty() => Checker::open(Path::new(&path)).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the path by which processes of this machine and user reach the checker's memory.
+    pub fn path(&self) -> Option<PathBuf> {
+        let file = self.file.as_ref()?;
+        Some(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into())
+    }
+
+    /// Puts the checker in front of a rank's connection.
+    pub fn over(self: &Arc<Self>, inner: Box<dyn Connection>) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(checked::Checked::new(inner, self.clone())?))
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        self.arena.layout()
+    }
+
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State<'_>) -> R) -> Option<R> {
+        let layout = self.arena.layout();
+        self.arena.with(|numbers| act(&mut State { layout, numbers }))
+    }
+
+    pub(crate) fn fails(&self) -> bool {
+        self.with(|state| state.numbers[count::FAILS] != 0).unwrap_or(false)
+    }
+
+    /// Returns what was found so far.
+    pub fn report(&self) -> Report {
+        self.with(|state| Report::read(state)).unwrap_or_default()
+    }
+}

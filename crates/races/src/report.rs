@@ -1,0 +1,342 @@
+//! What was found, for people and for tools.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write as _};
+use std::process::Command;
+
+use crate::layout::count;
+use crate::state::{Missing, OPERATIONS, Site, State};
+
+/// What a checker has found.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// The races, each pair of places once.
+    pub races: Vec<Race>,
+    /// The places where memory was lent in ways that cannot be followed.
+    pub blind_spots: Vec<BlindSpot>,
+    /// How many accesses were looked at.
+    pub accesses: u64,
+    /// How many times 1 KiB of memory was forgotten because the shadow was full.
+    pub forgotten: u32,
+    /// How many races a suppression has taken away.
+    pub suppressed: usize,
+}
+
+/// A race.
+#[derive(Debug, Clone)]
+pub struct Race {
+    /// The access that was seen first.
+    pub first: Side,
+    /// The one that nothing orders behind it.
+    pub second: Side,
+    /// The window's name, or the number of its segment.
+    pub window: String,
+    /// The rank whose memory it is.
+    pub owner: u32,
+    /// The first byte that both touch.
+    pub offset: u64,
+    /// How many bytes both touch, of 8 that were looked at together.
+    pub bytes: u32,
+    /// The index of the element, where its length is known.
+    pub index: Option<u64>,
+    /// What would have ordered them.
+    pub cure: String,
+    /// How often it was seen.
+    pub count: u32,
+}
+
+/// One of the two accesses of a race.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
+    /// The rank that made it.
+    pub rank: u32,
+    /// The operation.
+    pub operation: &'static str,
+    /// The place in the program.
+    pub place: String,
+}
+
+/// A place where memory was lent in a way that cannot be followed.
+#[derive(Debug, Clone)]
+pub struct BlindSpot {
+    /// What was called.
+    pub what: String,
+    /// Where.
+    pub place: String,
+}
+
+/// Races that are known and not to be reported: lines `PLACE REASON`, where PLACE is a part of the
+/// place of either access, and REASON says why it is no harm. Lines that begin with `#` are
+/// comments.
+#[derive(Debug, Clone, Default)]
+pub struct Suppressions {
+    entries: Vec<String>,
+}
+
+impl Suppressions {
+    /// Reads the text of a file; the error names the line that gives no reason.
+    pub fn parse(text: &str) -> Result<Suppressions, String> {
+        let mut entries = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            match line.split_once(char::is_whitespace) {
+                Some((place, reason)) if !reason.trim().is_empty() => entries.push(place.into()),
+                _ => {
+                    return Err(format!(
+                        "line {} suppresses {line:?} without a reason: write PLACE REASON",
+                        number + 1
+                    ));
+                }
+            }
+        }
+        Ok(Suppressions { entries })
+    }
+
+    fn covers(&self, race: &Race) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| race.first.place.contains(entry) || race.second.place.contains(entry))
+    }
+}
+
+impl Report {
+    pub(crate) fn read(state: &State<'_>) -> Report {
+        let races = (0..state.numbers[count::RACES] as usize).map(|race| read_race(state, race));
+        let blind = |blind: usize| {
+            let at = state.layout.blind(blind);
+            let [what, place] = [state.numbers[at], state.numbers[at + 1]];
+            BlindSpot { what: state.place_name(what), place: state.place_name(place) }
+        };
+        let (low, high) = (state.numbers[count::ACCESSES], state.numbers[count::ACCESSES + 1]);
+        Report {
+            races: races.collect(),
+            blind_spots: (0..state.numbers[count::BLINDS] as usize).map(blind).collect(),
+            accesses: u64::from(high) << 32 | u64::from(low),
+            forgotten: state.numbers[count::FORGOTTEN],
+            suppressed: 0,
+        }
+    }
+
+    /// Replaces addresses in programs of other languages by files and lines, as far as `addr2line`
+    /// knows them.
+    pub fn resolve(&mut self) {
+        let mut known = HashMap::new();
+        for race in &mut self.races {
+            for side in [&mut race.first, &mut race.second] {
+                let old = side.place.clone();
+                side.place = known.entry(old.clone()).or_insert_with(|| resolve(&old)).clone();
+                race.cure = race.cure.replace(&old, &side.place);
+            }
+        }
+    }
+
+    /// Takes away the races that are suppressed.
+    pub fn suppress(&mut self, suppressions: &Suppressions) {
+        let before = self.races.len();
+        self.races.retain(|race| !suppressions.covers(race));
+        self.suppressed += before - self.races.len();
+    }
+
+    /// Returns the report as one line of JSON for each race, and one for the whole.
+    pub fn json(&self) -> String {
+        let mut text = String::new();
+        let side = |side: &Side| {
+            format!(
+                "{{\"rank\":{},\"operation\":{},\"place\":{}}}",
+                side.rank,
+                quoted(side.operation),
+                quoted(&side.place)
+            )
+        };
+        for race in &self.races {
+            let index = race.index.map_or("null".into(), |index| index.to_string());
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "{{\"race\":[{},{}],\"window\":{},\"owner\":{},\"offset\":{},\"bytes\":{},\
+                 \"index\":{index},\"cure\":{},\"count\":{}}}",
+                side(&race.first),
+                side(&race.second),
+                quoted(&race.window),
+                race.owner,
+                race.offset,
+                race.bytes,
+                quoted(&race.cure),
+                race.count,
+            );
+        }
+        let blind: Vec<String> = self
+            .blind_spots
+            .iter()
+            .map(|spot| {
+                format!("{{\"what\":{},\"place\":{}}}", quoted(&spot.what), quoted(&spot.place))
+            })
+            .collect();
+        let _ = writeln!(
+            text,
+            "{{\"races\":{},\"suppressed\":{},\"accesses\":{},\"forgotten\":{},\
+             \"blind_spots\":[{}]}}",
+            self.races.len(),
+            self.suppressed,
+            self.accesses,
+            self.forgotten,
+            blind.join(",")
+        );
+        text
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for race in &self.races {
+            writeln!(f, "{race}")?;
+        }
+        for spot in &self.blind_spots {
+            writeln!(f, "races: not seen: what {} at {} lends", spot.what, spot.place)?;
+        }
+        if self.forgotten > 0 {
+            writeln!(
+                f,
+                "races: the shadow memory was full: {} KiB were forgotten, and races there may \
+                 be missing",
+                self.forgotten
+            )?;
+        }
+        let races = match self.races.len() {
+            0 => "no race".into(),
+            1 => "1 race".into(),
+            races => format!("{races} races"),
+        };
+        write!(f, "races: {races} found in {} accesses", self.accesses)?;
+        if self.suppressed > 0 {
+            write!(f, ", {} suppressed", self.suppressed)?;
+        }
+        writeln!(f)
+    }
+}
+
+impl fmt::Display for Race {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.window.is_empty() {
+            writeln!(f, "RACE on a buffer of rank {}", self.owner)?;
+        } else {
+            let index = self.index.map_or(String::new(), |index| format!(", element {index}"));
+            writeln!(
+                f,
+                "RACE on {} of rank {}{index}, bytes {}..{}",
+                self.window,
+                self.owner,
+                self.offset,
+                self.offset + u64::from(self.bytes)
+            )?;
+        }
+        writeln!(f, "  {}", self.first)?;
+        writeln!(f, "  {}", self.second)?;
+        write!(f, "  {}", self.cure)?;
+        if self.count > 1 {
+            write!(f, "\n  seen {} times", self.count)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {}: {} at {}", self.rank, self.operation, self.place)
+    }
+}
+
+fn read_race(state: &State<'_>, race: usize) -> Race {
+    let ([first, second], numbers) = state.read_race(race);
+    let side = |site: Site| Side {
+        rank: site.rank as u32,
+        operation: OPERATIONS.get(usize::from(site.operation)).copied().unwrap_or("access"),
+        place: state.place_name(site.place),
+    };
+    let (first, second) = (side(first), side(second));
+    let segment = u64::from(numbers[1]) << 32 | u64::from(numbers[0]);
+    let (name, element) = state.segment_name([numbers[0], numbers[1]]);
+    let mask = numbers[4] >> 16 & 0xFF;
+    let offset = (u64::from(numbers[3]) << 32 | u64::from(numbers[2]))
+        + u64::from(mask.trailing_zeros() % 8);
+    let cure = cure(Missing::from_bits(numbers[4] >> 24), &first, &second);
+    let window = match (segment, name) {
+        (0, _) => String::new(),
+        (_, Some(name)) => format!("window {name:?}"),
+        (_, None) => farside_fabric::SegmentId(segment).to_string(),
+    };
+    Race {
+        window,
+        owner: numbers[4] & 0xFFFF,
+        offset,
+        bytes: mask.count_ones(),
+        index: (element > 1).then(|| offset / u64::from(element)),
+        cure,
+        count: numbers[5],
+        first,
+        second,
+    }
+}
+
+fn cure(missing: Missing, first: &Side, second: &Side) -> String {
+    let (a, b) = (&first.place, &second.place);
+    let (op_a, op_b) = (first.operation, second.operation);
+    match missing {
+        Missing::Flush => format!(
+            "nothing flushed the {op_a} of {a} before rank {} went on to the {op_b} of {b}; a \
+             flush before the signal or barrier between them, or put_signal, does",
+            second.rank
+        ),
+        Missing::Fence => format!(
+            "the {op_a} of {a} may still be under way; a fence between two puts, or a flush, \
+             orders the {op_b} of {b} behind it"
+        ),
+        Missing::Atomicity => format!(
+            "one is atomic and the other is not; atomics on both sides, or a wait, a barrier or \
+             a lock between the {op_a} of {a} and the {op_b} of {b}, order them"
+        ),
+        Missing::Synchronization => format!(
+            "nothing leads from rank {} to rank {}: a signal and a wait, a barrier or a lock \
+             between the {op_a} of {a} and the {op_b} of {b} does",
+            first.rank, second.rank
+        ),
+        Missing::Completion => format!(
+            "the operation that was started at {a} owns the buffer until it is complete: wait, \
+             or quiet, before the {op_b} of {b}"
+        ),
+    }
+}
+
+/// The file and line of `PROGRAM+0xOFFSET`.
+fn resolve(place: &str) -> String {
+    let Some((rest, name)) = place.split_once(" in ") else { return place.into() };
+    let Some((program, offset)) = name.rsplit_once('+') else { return place.into() };
+    let output = Command::new("addr2line").args(["-s", "-e", program, offset]).output();
+    let Ok(output) = output else { return place.into() };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().next().unwrap_or("").split(" (").next().unwrap_or("");
+    match line.is_empty() || line.starts_with("??") {
+        true => place.into(),
+        false if rest.is_empty() => line.into(),
+        false => format!("{line} ({rest})"),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            letter if letter.is_control() => {
+                let _ = write!(quoted, "\\u{:04x}", letter as u32);
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

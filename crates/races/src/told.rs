@@ -1,0 +1,323 @@
+//! What a rank's watch is told, and what becomes of it.
+
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use farside_fabric::{
+    Atomic, Foreign, Node, OwnAccess, OwnPlace, Piece, Rank, Reuse, SegmentId, Shape, Watch, Width,
+    Word,
+};
+
+use crate::Checker;
+use crate::layout::LANES;
+use crate::state::{
+    Access, Actor, Class, Missing, Pair, Released, Site, Span, State, mix, operation,
+};
+
+/// No place of another language.
+pub(crate) const RUST: u64 = 0;
+
+/// What all contexts of a rank have in common.
+pub(crate) struct RankState {
+    pub(crate) checker: Arc<Checker>,
+    pub(crate) rank: usize,
+    /// The segments that the program uses.
+    pub(crate) program: Mutex<HashMap<SegmentId, u64>>,
+    /// The numbers of places in Rust; `None` for those inside of farside.
+    pub(crate) places: Mutex<HashMap<usize, Option<u32>>>,
+    /// How many contexts use each pair of lanes.
+    pub(crate) lanes: Mutex<[u32; LANES / 2]>,
+}
+
+/// What a context's watch is told.
+pub(crate) struct Told {
+    pub(crate) state: Arc<RankState>,
+    pub(crate) lane: usize,
+    /// The address of the place of the next operation in Rust.
+    pub(crate) place: AtomicU64,
+    /// The place in another language, plus one, and above it whether the operation is a put, and
+    /// whether it is non-blocking.
+    pub(crate) foreign: AtomicU64,
+    /// Whether flushes complete nothing of the program's.
+    pub(crate) is_aside: AtomicBool,
+    /// Races that this context has found and not yet reported as an error.
+    pub(crate) found: AtomicU32,
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The clock of a word.
+pub(crate) fn clock_of(checker: &Checker, owner: usize, segment: SegmentId, offset: u64) -> usize {
+    let hash = mix(segment.0 ^ (owner as u64) << 52 ^ mix(offset / 4));
+    hash as usize % checker.layout().words
+}
+
+/// The clock of a node's agent.
+pub(crate) fn clock_of_agent(checker: &Checker, node: Node) -> usize {
+    mix(0xA6E4_7000_0000_0000 ^ u64::from(node.0)) as usize % checker.layout().words
+}
+
+impl Told {
+    pub(crate) fn actor(&self) -> Actor {
+        Actor { rank: self.state.rank, lane: self.lane }
+    }
+
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State<'_>) -> R) -> Option<R> {
+        self.state.checker.with(act)
+    }
+
+    pub(crate) fn is_program(&self, segment: SegmentId) -> bool {
+        locked(&self.state.program).contains_key(&segment)
+    }
+
+    /// Returns the place of the operation, if it is one of the program's.
+    pub(crate) fn operation_place(&self) -> Option<u32> {
+        let foreign = self.foreign.load(Ordering::Relaxed);
+        if foreign != RUST {
+            return Some((foreign as u32).wrapping_sub(1));
+        }
+        let address = self.place.swap(0, Ordering::Relaxed) as usize;
+        if address == 0 { None } else { locked(&self.state.places).get(&address).copied()? }
+    }
+
+    pub(crate) fn is_foreign_put(&self) -> bool {
+        self.foreign.load(Ordering::Relaxed) >> 32 & 1 != 0
+    }
+
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.foreign.load(Ordering::Relaxed) >> 33 & 1 != 0
+    }
+
+    fn note_place(&self, place: &'static Location<'static>) -> Option<u32> {
+        let address = std::ptr::from_ref(place).addr();
+        let known = locked(&self.state.places).get(&address).copied();
+        known.unwrap_or_else(|| {
+            let name = format!("{}:{}:{}", place.file(), place.line(), place.column());
+            let number = match is_inside(place.file()) {
+                true => None,
+                false => self.with(|state| state.name_place(&name)),
+            };
+            locked(&self.state.places).insert(address, number);
+            number
+        })
+    }
+
+    pub(crate) fn see(&self, access: &Access, shape: Shape<'_>) {
+        let one;
+        let mut several = Vec::new();
+        let pieces: &[Piece] = match shape {
+            Shape::Block(piece) => {
+                one = [piece];
+                &one
+            }
+            Shape::Pieces(pieces) => pieces,
+            Shape::Strided { .. } => {
+                shape.for_each(|piece| several.push(piece));
+                &several
+            }
+        };
+        let found = self.with(|state| state.access(access, pieces)).unwrap_or(0);
+        self.found.fetch_add(found, Ordering::Relaxed);
+    }
+
+    /// Notes that a word is about to be changed.
+    pub(crate) fn release(&self, at: Word, op: Atomic, signalled: bool) {
+        let owner = at.rank.index();
+        let word = clock_of(&self.state.checker, owner, at.segment, at.offset);
+        let is_program = self.is_program(at.segment);
+        let value = match (op, at.width) {
+            (_, Width::Pair) => None,
+            (Atomic::Store(value) | Atomic::Swap(value), width) => {
+                Some(width.truncate(value) as u64)
+            }
+            _ => None,
+        };
+        let released = Released { word, owner, signalled, is_program, value };
+        self.with(|state| state.release(self.actor(), released));
+    }
+
+    pub(crate) fn acquire_bytes(&self, at: Word, bytes: u64, seen: Option<u64>) {
+        let owner = at.rank.index();
+        let is_program = self.is_program(at.segment);
+        let checker = &self.state.checker;
+        self.with(|state| {
+            for offset in (at.offset..at.offset + bytes).step_by(4) {
+                let word = clock_of(checker, owner, at.segment, offset);
+                let seen = seen.filter(|_| offset == at.offset);
+                state.acquire(self.state.rank, word, seen);
+            }
+            if is_program {
+                state.see(owner, at.segment, at.offset, bytes);
+            }
+        });
+    }
+}
+
+/// Whether a file is one of farside's own, whose accesses are those of protocols.
+fn is_inside(file: &str) -> bool {
+    const CRATES: [&str; 12] = [
+        "fabric",
+        "rma",
+        "sync",
+        "epoch",
+        "containers",
+        "dsm",
+        "capi",
+        "shmem",
+        "mpi",
+        "python",
+        "overlay",
+        "job",
+    ];
+    if file.contains("farside/src/") {
+        return true;
+    }
+    CRATES.iter().any(|name| {
+        file.contains(&format!("crates/{name}/src/"))
+            || file.split("farside-").skip(1).any(|rest| {
+                rest.strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with(['-', '/']) && rest.contains("/src/"))
+            })
+    })
+}
+
+impl Watch for Told {
+    fn at(&self, place: &'static Location<'static>) {
+        if self.foreign.load(Ordering::Relaxed) == RUST {
+            let is_inside = self.note_place(place).is_none();
+            // A place of the program that no operation has taken yet is the one that counts.
+            if is_inside && self.place.load(Ordering::Relaxed) != 0 {
+                return;
+            }
+            self.place.store(std::ptr::from_ref(place).addr() as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn foreign(&self, foreign: Option<Foreign>) {
+        let bits = foreign.map_or(RUST, |foreign| {
+            (u64::from(foreign.place) + 1)
+                | u64::from(foreign.is_put) << 32
+                | u64::from(foreign.is_nonblocking) << 33
+        });
+        self.foreign.store(bits, Ordering::Relaxed);
+    }
+
+    fn place(&self, name: &str) -> u32 {
+        self.with(|state| state.name_place(name)).unwrap_or(0)
+    }
+
+    fn program(&self, segment: SegmentId, element: u64) {
+        locked(&self.state.program).insert(segment, element);
+        self.with(|state| state.name_segment(segment, element as u32, None));
+    }
+
+    fn name(&self, segment: SegmentId, name: &str) {
+        self.with(|state| state.name_segment(segment, 0, Some(name)));
+    }
+
+    fn own(&self, own: &OwnAccess) {
+        if own.bytes == 0 || !self.is_program(own.segment) {
+            return;
+        }
+        let place = match own.place {
+            OwnPlace::Rust(place) => self.note_place(place),
+            OwnPlace::Foreign(place) => Some(place),
+        };
+        let Some(place) = place else { return };
+        let name = match (own.writes, own.until.is_some()) {
+            (false, false) => "read",
+            (true, false) => "write",
+            (false, true) => "read by a non-blocking operation",
+            (true, true) => "write by a non-blocking operation",
+        };
+        let access = Access {
+            actor: self.actor(),
+            owner: own.owner.map_or(self.state.rank, Rank::index),
+            segment: own.segment,
+            class: Class::Plain,
+            writes: own.writes,
+            operation: operation(name),
+            place,
+            until: own.until.map(Rank::index),
+        };
+        self.see(&access, Shape::Block(Piece { offset: own.offset, bytes: own.bytes }));
+    }
+
+    fn acquire(&self, at: Word) {
+        self.acquire_bytes(at, at.width.bytes(), None);
+        if let Some(place) = self.operation_place()
+            && self.is_program(at.segment)
+        {
+            self.see_wait(at, place);
+        }
+    }
+
+    fn aside(&self, is_aside: bool) {
+        self.is_aside.store(is_aside, Ordering::Relaxed);
+    }
+
+    fn completed(&self) {
+        self.with(|state| {
+            (0..self.state.checker.layout().n()).for_each(|to| state.flush(self.actor(), to));
+        });
+    }
+
+    fn blind(&self, what: &'static str, place: &'static Location<'static>) {
+        if let Some(place) = self.note_place(place) {
+            self.with(|state| {
+                let what = state.name_place(what);
+                state.blind(what, place);
+            });
+        }
+    }
+
+    fn reused(&self, reuse: &Reuse) {
+        let rank = self.state.rank;
+        let site = |place: u32, writes: bool, name: &str| Site {
+            rank,
+            lane: self.lane,
+            class: Class::Plain,
+            writes,
+            operation: operation(name),
+            place,
+            until: None,
+        };
+        let first = site(reuse.started, reuse.fills, "start of a non-blocking operation");
+        let second = site(reuse.used, reuse.writes, if reuse.writes { "write" } else { "read" });
+        let access = Access {
+            actor: self.actor(),
+            owner: rank,
+            segment: SegmentId(0),
+            class: Class::Plain,
+            writes: reuse.writes,
+            operation: second.operation,
+            place: reuse.used,
+            until: None,
+        };
+        let pair = Pair { first, second, missing: Missing::Completion };
+        let span = Span { offset: 0, mask: 0 };
+        let found = self.with(|state| state.race(&pair, &access, span)).unwrap_or(0);
+        self.found.fetch_add(found, Ordering::Relaxed);
+    }
+}
+
+impl Told {
+    pub(crate) fn see_wait(&self, at: Word, place: u32) {
+        let access = Access {
+            actor: self.actor(),
+            owner: at.rank.index(),
+            segment: at.segment,
+            class: Class::Wait,
+            writes: false,
+            operation: operation("wait"),
+            place,
+            until: None,
+        };
+        let piece = Piece { offset: at.offset, bytes: at.width.bytes() };
+        self.see(&access, Shape::Block(piece));
+    }
+}

@@ -1,0 +1,249 @@
+//! What the checker of races is told: where the program called, which memory of its own an
+//! operation reads or fills, and what instrumented programs load and store.
+//!
+//! All of it is for jobs that `farside run --races` has started. In all others there is no watch,
+//! and each function here returns at once.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard};
+
+use farside::fabric::{Foreign, Mapped, OwnAccess, OwnPlace, Reuse, SegmentId, Watch, Width, Word};
+use farside::{Context, Rank};
+use farside_overlay::caller;
+
+use crate::context::Ctx;
+use crate::exit::Call;
+use crate::runtime::{Runtime, if_running};
+
+/// What is known of this PE's calls and buffers.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// The numbers of places, by return address.
+    places: Mutex<HashMap<usize, u32>>,
+    /// Memory of other PEs that the program has pointers to.
+    pointed: Mutex<Vec<Pointed>>,
+    /// Buffers that are not symmetric and belong to an operation under way.
+    lent: Mutex<Vec<Lent>>,
+}
+
+/// Memory of another PE that the program has a pointer to.
+#[derive(Clone)]
+struct Pointed {
+    mapped: Mapped,
+    segment: SegmentId,
+    rank: Rank,
+}
+
+/// A buffer of a non-blocking operation.
+#[derive(Clone, Copy)]
+struct Lent {
+    start: usize,
+    bytes: usize,
+    /// Whether the operation writes it.
+    fills: bool,
+    place: u32,
+    /// The context whose quiet completes it.
+    ctx: usize,
+}
+
+/// How an operation uses memory of this PE.
+#[derive(Clone, Copy)]
+pub(crate) struct Use {
+    pub(crate) address: *const c_void,
+    pub(crate) bytes: usize,
+    /// Whether it writes it.
+    pub(crate) fills: bool,
+    /// The PE whose completion ends the use, of a non-blocking operation.
+    pub(crate) until: Option<Rank>,
+}
+
+/// How an operation is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Put,
+    Other,
+    /// It reads until the next quiet.
+    NonblockingGet,
+}
+
+/// Keeps the place of a call until dropped.
+pub(crate) struct Mark<'c> {
+    watch: Option<&'c dyn Watch>,
+}
+
+impl Drop for Mark<'_> {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch {
+            watch.foreign(None);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Says where the program called the operations that follow, until the mark is dropped.
+#[inline]
+pub(crate) fn mark<'c>(
+    runtime: &Runtime,
+    context: &'c Context,
+    call: Call,
+    told: Told,
+) -> Mark<'c> {
+    let Some(watch) = context.watch() else { return Mark { watch: None } };
+    let (is_put, is_nonblocking) = (told == Told::Put, told == Told::NonblockingGet);
+    let place = place(runtime, watch.as_ref(), call);
+    watch.foreign(Some(Foreign { place, is_put, is_nonblocking }));
+    Mark { watch: Some(watch.as_ref()) }
+}
+
+/// Tells that an operation of a context reads or fills memory of this PE.
+#[inline]
+pub(crate) fn uses(runtime: &Runtime, ctx: &Ctx, call: Call, it: Use) {
+    if runtime.world.watch().is_none() || it.bytes == 0 {
+        return;
+    }
+    ctx.with(runtime, |context| {
+        let Some(watch) = context.watch() else { return };
+        let place = place(runtime, watch.as_ref(), call);
+        tell(runtime, watch.as_ref(), it, place);
+        if it.until.is_some() && runtime.regions.find(it.address.addr(), it.bytes).is_none() {
+            let (start, bytes, fills) = (it.address.addr(), it.bytes, it.fills);
+            let ctx = std::ptr::from_ref(ctx).addr();
+            locked(&runtime.seen.lent).push(Lent { start, bytes, fills, place, ctx });
+        }
+    });
+}
+
+/// Tells of a use of memory by the library on the program's behalf, in a collective.
+#[inline]
+pub(crate) fn touches(
+    runtime: &Runtime,
+    call: Call,
+    address: *const c_void,
+    bytes: usize,
+    fills: bool,
+) {
+    uses(runtime, &runtime.default, call, Use { address, bytes, fills, until: None });
+}
+
+fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32) {
+    let (start, end) = (it.address.addr(), it.address.addr().wrapping_add(it.bytes));
+    for lent in locked(&runtime.seen.lent).iter() {
+        let overlaps = start < lent.start + lent.bytes && lent.start < end;
+        if overlaps && (it.fills || lent.fills) {
+            let (started, fills) = (lent.place, lent.fills);
+            watch.reused(&Reuse { started, fills, used: place, writes: it.fills });
+        }
+    }
+    if let Some((region, offset)) = runtime.regions.find(start, it.bytes) {
+        watch.own(&OwnAccess {
+            owner: None,
+            segment: region.memory.segment(),
+            offset,
+            bytes: it.bytes as u64,
+            writes: it.fills,
+            place: OwnPlace::Foreign(place),
+            until: it.until,
+        });
+    }
+}
+
+/// Says whether the operations of a context that follow are the library's own.
+pub(crate) fn aside(context: &Context, is_aside: bool) {
+    if let Some(watch) = context.watch() {
+        watch.aside(is_aside);
+    }
+}
+
+/// Tells that all that a context has started is complete.
+pub(crate) fn completed(runtime: &Runtime, ctx: &Ctx, context: &Context) {
+    if let Some(watch) = context.watch() {
+        watch.completed();
+        let ctx = std::ptr::from_ref(ctx).addr();
+        locked(&runtime.seen.lent).retain(|lent| lent.ctx != ctx);
+    }
+}
+
+/// Tells that the program goes on because of what a word of this PE holds.
+pub(crate) fn acquired(runtime: &Runtime, ivar: *const c_void, bytes: usize, call: Call) {
+    let Some(watch) = runtime.world.watch() else { return };
+    let Some((region, offset)) = runtime.regions.find(ivar.addr(), bytes) else { return };
+    let place = place(runtime, watch.as_ref(), call);
+    let (rank, segment) = (runtime.world.rank(), region.memory.segment());
+    let (offset, width) = if bytes == 8 { (offset, Width::W64) } else { (offset & !3, Width::W32) };
+    watch.foreign(Some(Foreign { place, is_put: false, is_nonblocking: false }));
+    watch.acquire(Word { rank, segment, offset, width });
+    watch.foreign(None);
+}
+
+/// Returns where a near PE's part of a segment begins here, for `shmem_ptr` of a job whose memory
+/// is reached by operations only.
+pub(crate) fn pointer(runtime: &Runtime, rank: Rank, segment: SegmentId) -> Option<NonNull<u8>> {
+    runtime.world.watch()?;
+    let mut pointed = locked(&runtime.seen.pointed);
+    let known = pointed.iter().find(|known| known.rank == rank && known.segment == segment);
+    if let Some(known) = known {
+        return Some(known.mapped.base());
+    }
+    let mapped = runtime.world.fabric().map(rank, segment).ok()??;
+    let base = mapped.base();
+    pointed.push(Pointed { mapped, segment, rank });
+    Some(base)
+}
+
+fn pointed_at(runtime: &Runtime, at: usize, bytes: usize) -> Option<(Rank, SegmentId, u64)> {
+    locked(&runtime.seen.pointed).iter().find_map(|known| {
+        let offset = at.checked_sub(known.mapped.base().as_ptr().addr())? as u64;
+        let is_inside = offset + bytes as u64 <= known.mapped.bytes();
+        is_inside.then_some((known.rank, known.segment, offset))
+    })
+}
+
+/// Returns the number of the place where the program called this library.
+#[cold]
+fn place(runtime: &Runtime, watch: &dyn Watch, call: Call) -> u32 {
+    let address = caller::address().unwrap_or(0);
+    number(runtime, watch, address, call.name())
+}
+
+fn number(runtime: &Runtime, watch: &dyn Watch, address: usize, call: &str) -> u32 {
+    // Calls that no address is known of are told apart by their names.
+    let key = if address == 0 { call.as_ptr().addr() } else { address };
+    if let Some(known) = locked(&runtime.seen.places).get(&key) {
+        return *known;
+    }
+    let number = watch.place(&caller::name(address, call));
+    locked(&runtime.seen.places).insert(key, number);
+    number
+}
+
+/// A load or store of an instrumented program, which returns to `address`.
+#[unsafe(no_mangle)]
+extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_int, address: usize) {
+    let Some(runtime) = if_running() else { return };
+    let Some(watch) = runtime.world.watch() else { return };
+    let is_symmetric = runtime.regions.find(at.addr(), bytes).is_some();
+    let pointed = if is_symmetric { None } else { pointed_at(runtime, at.addr(), bytes) };
+    if !is_symmetric && pointed.is_none() && locked(&runtime.seen.lent).is_empty() {
+        return;
+    }
+    let fills = writes != 0;
+    let place = number(runtime, watch.as_ref(), address, if fills { "store" } else { "load" });
+    if let Some((rank, segment, offset)) = pointed {
+        watch.own(&OwnAccess {
+            owner: Some(rank),
+            segment,
+            offset,
+            bytes: bytes as u64,
+            writes: fills,
+            place: OwnPlace::Foreign(place),
+            until: None,
+        });
+        return;
+    }
+    tell(runtime, watch.as_ref(), Use { address: at, bytes, fills, until: None }, place);
+}
