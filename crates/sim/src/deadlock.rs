@@ -35,12 +35,14 @@ pub(crate) fn waiting(rank: usize, wait: &Wait<'_>) -> String {
         let held = held.map_or(0, |word| word.load());
         format!("{} byte {} (holds {held:#x})", condition.at.segment, condition.at.offset)
     };
+    let called = wait.lasting.map(|lasting| format!(" in {}", lasting.activity()));
+    let called = called.unwrap_or_default();
     match wait.event {
-        Awaited::Done(_) => format!("rank {rank} waits for a reply"),
-        Awaited::Words([]) => format!("rank {rank} waits for time to pass"),
+        Awaited::Done(_) => format!("rank {rank} waits for a reply{called}"),
+        Awaited::Words([]) => format!("rank {rank} waits for time to pass{called}"),
         Awaited::Words(conditions) => {
             let words = conditions.iter().map(word).collect::<Vec<_>>().join(" or ");
-            format!("rank {rank} waits on {words}")
+            format!("rank {rank} waits on {words}{called}")
         }
     }
 }

@@ -69,12 +69,15 @@ impl Machine {
         }
         if changes {
             self.version += 1;
-            for (rank, member) in self.members.iter_mut().enumerate() {
+            let others = self.members.iter_mut().enumerate();
+            for (_, member) in
+                others.filter(|(rank, member)| *rank != origin.index() && !member.stale)
+            {
                 let read = |(access, _): &(Access, u64)| {
                     accesses.is_none_or(|all| all.iter().any(|other| other.conflicts(access)))
                 };
                 let known = member.reads.iter().chain(&member.reads_before);
-                member.stale |= rank != origin.index() && known.into_iter().any(read);
+                member.stale = known.into_iter().any(read);
             }
         }
         // A rank learns nothing from the operations that it posts.

@@ -4,6 +4,7 @@ use std::cell::RefMut;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use farside_fabric::record::Records;
 use farside_fabric::{
     Accumulate, Atomic, Caps, Clock, Departure, Effort, Error, Event, Fabric, Failures, Handler,
     HandlerId, Hint, JobState, JobView, Landings, Loss, Mapped, Node, OldValue, Ordering,
@@ -131,6 +132,10 @@ impl<E: Engine> JobState for Port<E> {
     fn leave(&self) {
         // No process of its own exits: the rank leaves with its last connection.
     }
+    fn records(&self) -> Option<Records> {
+        // A simulated rank that is stuck is asked what it waits for: see `deadlock`.
+        None
+    }
     fn effort(&self) -> Effort {
         Effort { repeats: self.machine().repeats(self.rank), ..Effort::default() }
     }
@@ -168,7 +173,7 @@ impl<E: Engine> Fabric for Port<E> {
         self.alive()?.store().deregister(self.rank, segment)
     }
     fn map(&self, rank: Rank, segment: SegmentId) -> Result<Option<Mapped>> {
-        if rank != self.rank {
+        if self.topology.check(rank).is_err() || !self.topology.same_node(rank, self.rank) {
             return Ok(None);
         }
         self.machine().store().open(rank, segment).map(Some)

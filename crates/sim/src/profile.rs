@@ -35,9 +35,9 @@ pub struct Profile {
     pub rank: BTreeMap<String, Figure>,
     /// The irregularities: jitter and loss.
     pub noise: BTreeMap<String, Figure>,
-    /// Published results on this machine.
+    /// Published results, in files of earlier versions: accepted, and not read.
     #[serde(default)]
-    pub point: Vec<Point>,
+    pub point: Vec<toml::Table>,
 }
 
 /// A level of the topology.
@@ -82,7 +82,10 @@ pub struct Figure {
     pub is: f64,
     /// The way in which it was found.
     pub kind: Origin,
-    /// The place where it was found.
+    /// The published result that set it, by the id that `crates/figures/points` gives it. Only a
+    /// calibrated number has one.
+    pub by: Option<String>,
+    /// The place where it was found, or the reasoning.
     pub source: String,
 }
 
@@ -90,43 +93,29 @@ pub struct Figure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// It was measured and published.
+    /// It stands in the named source, or is a change of its unit.
     Published,
-    /// It was set so that one published result comes out.
+    /// It follows from published numbers by arithmetic that the source states.
+    Derived,
+    /// It was set so that one published result comes out; that result is never compared.
     Calibrated,
     /// It is a guess, for the reasons given.
     Estimated,
 }
 
-/// A published result.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Point {
-    /// A description of the measurement.
-    pub what: String,
-    /// The benchmark that measures the same.
-    pub bench: String,
-    /// The result as a time.
-    pub value_ns: Option<f64>,
-    /// The result as a ratio.
-    pub value_ratio: Option<f64>,
-    /// The result as a rate.
-    pub value_per_s: Option<f64>,
-    /// The publication.
-    pub source: String,
-    /// Calibration if a number of this profile was set by it.
-    #[serde(rename = "use")]
-    pub role: Role,
-}
+impl Origin {
+    /// Every kind of number, with its name in a profile.
+    pub const ALL: [(Origin, &'static str); 4] = [
+        (Origin::Published, "published"),
+        (Origin::Derived, "derived"),
+        (Origin::Calibrated, "calibrated"),
+        (Origin::Estimated, "estimated"),
+    ];
 
-/// The use of a published result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// A number was set by it: agreement proves nothing.
-    Calibration,
-    /// It is predicted.
-    Prediction,
+    /// Returns the name of the kind, as profiles have it.
+    pub fn name(self) -> &'static str {
+        Origin::ALL.iter().find(|(origin, _)| *origin == self).map_or("", |(_, name)| name)
+    }
 }
 
 macro_rules! profiles {
@@ -156,6 +145,11 @@ impl Profile {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
+    /// Returns the text of a profile that comes with farside.
+    pub fn text(name: &str) -> Option<&'static str> {
+        BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
     /// One that comes with farside, by its name; or one of your own, by the path of its file, which
     /// ends in `.toml`.
     ///
@@ -168,7 +162,7 @@ impl Profile {
     /// # Ok::<(), farside_fabric::Error>(())
     /// ```
     pub fn load(name: &str) -> Result<Profile> {
-        if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+        if let Some(text) = Profile::text(name) {
             return Profile::parse(text);
         }
         if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
@@ -192,6 +186,8 @@ impl Profile {
     /// Reads a profile.
     pub fn parse(text: &str) -> Result<Profile> {
         let bad = |why: String| Error::InvalidSetting(format!("a profile cannot be read: {why}"));
+        let table: toml::Table = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
+        check_kinds("", &table).map_err(bad)?;
         let profile: Profile = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
         let named = |name: &str| profile.level.iter().any(|level| level.name == name);
         if !named("node") || profile.level.first().is_none_or(|level| level.name != "machine") {
@@ -210,6 +206,38 @@ impl Profile {
         Ok(profile)
     }
 
+    /// Returns every number of the profile with its key, such as `level.machine.latency_ns` or
+    /// `agent.wake_ns`.
+    pub fn numbers(&self) -> Vec<(String, &Figure)> {
+        let mut numbers = Vec::new();
+        for level in &self.level {
+            let key = |name: &str| format!("level.{}.{name}", level.name);
+            let ranks = level.ranks.as_ref().map(|ranks| (key("ranks"), ranks));
+            numbers.extend(ranks);
+            numbers.extend([
+                (key("latency_ns"), &level.latency_ns),
+                (key("send_ns"), &level.send_ns),
+                (key("receive_ns"), &level.receive_ns),
+                (key("gap_ns"), &level.gap_ns),
+                (key("byte_ps"), &level.byte_ps),
+            ]);
+        }
+        for (name, table) in self.tables() {
+            numbers.extend(table.iter().map(|(key, figure)| (format!("{name}.{key}"), figure)));
+        }
+        numbers
+    }
+
+    fn tables(&self) -> [(&'static str, &BTreeMap<String, Figure>); 5] {
+        [
+            ("interface", &self.interface),
+            ("agent", &self.agent),
+            ("processor", &self.processor),
+            ("rank", &self.rank),
+            ("noise", &self.noise),
+        ]
+    }
+
     /// Returns the same machine with another carrier of far operations: `nic`, the interface; or a
     /// thread of the target's host, which looks for messages all the time (`host-poll`), for a
     /// while before it sleeps (`host-spin-block`), or sleeps at once (`host-block`). The first two
@@ -223,7 +251,9 @@ impl Profile {
         }
         let mut set = |name: &str, is: f64| {
             let source = format!("served by {server}");
-            profile.agent.insert(name.to_owned(), Figure { is, kind: Origin::Estimated, source });
+            profile
+                .agent
+                .insert(name.to_owned(), Figure { is, kind: Origin::Estimated, by: None, source });
         };
         match server {
             "nic" => {}
@@ -266,6 +296,48 @@ impl Profile {
     }
 }
 
+/// Refuses a number without a kind that is known, without a source, or calibrated by no point;
+/// the error names the number's key.
+fn check_kinds(path: &str, table: &toml::Table) -> std::result::Result<(), String> {
+    let text = |key: &str| table.get(key).and_then(toml::Value::as_str);
+    if table.contains_key("is") {
+        let names = Origin::ALL.map(|(_, name)| name).join(", ");
+        let kind = text("kind")
+            .ok_or_else(|| format!("the number {path} has no kind: say one of {names}"))?;
+        if !Origin::ALL.iter().any(|(_, name)| *name == kind) {
+            return Err(format!("the number {path} has the kind {kind:?}: say one of {names}"));
+        }
+        if text("source").is_none_or(|source| source.trim().is_empty()) {
+            return Err(format!("the number {path} has no source: say where it comes from"));
+        }
+        return match (kind == "calibrated", text("by")) {
+            (true, None) => Err(format!(
+                "the number {path} is calibrated by no point: name the published result that set \
+                 it, as `by`"
+            )),
+            (false, Some(by)) => Err(format!(
+                "the number {path} is {kind} and names the point {by:?}: a number that a result \
+                 has set is calibrated"
+            )),
+            _ => Ok(()),
+        };
+    }
+    for (key, value) in table {
+        let dot = if path.is_empty() { "" } else { "." };
+        match value {
+            toml::Value::Table(inner) => check_kinds(&format!("{path}{dot}{key}"), inner)?,
+            toml::Value::Array(all) => {
+                for inner in all.iter().filter_map(toml::Value::as_table) {
+                    let name = inner.get("name").and_then(toml::Value::as_str).unwrap_or("?");
+                    check_kinds(&format!("{path}{dot}{key}.{name}"), inner)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// A number of a table, in the unit of its name.
 pub(crate) fn figure(table: &BTreeMap<String, Figure>, name: &str) -> Result<u64> {
     let missing = || Error::InvalidSetting(format!("the profile has no {name}"));
@@ -278,9 +350,51 @@ pub(crate) fn optional(table: &BTreeMap<String, Figure>, name: &str) -> Result<u
     if table.contains_key(name) { figure(table, name) } else { Ok(0) }
 }
 
+/// Returns a number of a table, in the unit of its name, if it is there.
+pub(crate) fn given(table: &BTreeMap<String, Figure>, name: &str) -> Result<Option<u64>> {
+    if table.contains_key(name) { figure(table, name).map(Some) } else { Ok(None) }
+}
+
 pub(crate) fn whole(figure: &Figure, name: &str) -> Result<u64> {
     if figure.is.is_finite() && (0.0..1e15).contains(&figure.is) {
         return Ok(figure.is as u64);
     }
     Err(Error::InvalidSetting(format!("{name} of the profile is {}, which is no time", figure.is)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edited(from: &str, to: &str) -> String {
+        let (_, text) = BUILT_IN.iter().find(|(name, _)| *name == "ibm-sp").unwrap();
+        assert!(text.contains(from), "{from}");
+        Profile::parse(&text.replacen(from, to, 1)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_number_without_a_known_kind_is_refused_by_its_key() {
+        let unknown =
+            edited("{ is = 70_000, kind = \"estimated\"", "{ is = 70_000, kind = \"felt\"");
+        assert!(unknown.contains("level.machine.latency_ns"), "{unknown}");
+        assert!(unknown.contains("\"felt\"") && unknown.contains("derived"), "{unknown}");
+        let by_none = edited(
+            "kind = \"calibrated\", by = \"bst97-t3-sor-tree-resent\"",
+            "kind = \"calibrated\"",
+        );
+        assert!(by_none.contains("noise.loss_ppm") && by_none.contains("`by`"), "{by_none}");
+        let hidden = edited("kind = \"calibrated\", by", "kind = \"estimated\", by");
+        assert!(hidden.contains("noise.loss_ppm") && hidden.contains("calibrated"), "{hidden}");
+    }
+
+    #[test]
+    fn every_number_of_every_profile_has_a_kind_and_a_source() {
+        for name in Profile::names() {
+            let profile = Profile::load(name).unwrap();
+            for (key, figure) in profile.numbers() {
+                assert!(!figure.source.trim().is_empty(), "{name}: {key}");
+                assert_eq!(figure.by.is_some(), figure.kind == Origin::Calibrated, "{name}: {key}");
+            }
+        }
+    }
 }

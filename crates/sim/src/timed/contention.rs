@@ -91,6 +91,11 @@ impl Contention {
         Some(again_ns)
     }
 
+    /// Returns whether a message is lost that finds so many others.
+    pub(super) fn loses(&self, others: u64) -> bool {
+        self.pending_max.is_some_and(|pending_max| others > pending_max)
+    }
+
     /// Counts an operation that was resent so many times.
     pub(super) fn count(&mut self, flow: Flow, times: u64) {
         if times > 0 {
@@ -125,7 +130,7 @@ impl Contention {
 
     /// Returns the time until the sender's next tick: timers are looked at once a tick, and the
     /// ticks of different senders do not coincide.
-    fn tick(&mut self) -> u64 {
+    pub(super) fn tick(&mut self) -> u64 {
         self.state = self
             .state
             .wrapping_mul(6_364_136_223_846_793_005)

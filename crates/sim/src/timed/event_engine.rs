@@ -7,16 +7,17 @@
 
 use farside_fabric::tracing::Slice;
 use farside_fabric::{
-    Event as Awaited, ExitCause, Kind, Node, PeerState, Rank, Reply, Result, SegmentId, Ticket,
-    Wait,
+    Atomic, Event as Awaited, ExitCause, Kind, Node, PeerState, Rank, Reply, Result, SegmentId,
+    Ticket, Wait,
 };
 
 use super::contention::{Contention, Flow};
 use super::links::Links;
 use super::member::{Doing, Go, Hints, Member, Tick, Watched};
-use super::network::{LinkLevel, Network, Sent};
+use super::network::{Arrival, Back, LinkLevel, Network, Sent};
 use super::prefetch::Prefetcher;
 use super::queue::Queue;
+use super::response::Responses;
 use crate::engine::Engine;
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume};
@@ -72,6 +73,10 @@ pub(super) enum Entry {
     Resumes(u32),
     Timer(u32),
     Departures,
+    /// The clock of a rank goes off.
+    Rings(u32),
+    /// A repeated message arrives.
+    Repeated(u32),
 }
 
 /// The counters of a run.
@@ -88,6 +93,7 @@ pub(crate) struct EventEngine {
     pub(super) store: Store,
     pub(super) network: Network,
     pub(super) contention: Contention,
+    pub(super) responses: Option<Responses>,
     pub(super) members: Vec<Member>,
     pub(super) links: Links,
     pub(super) flights: Vec<Option<Flight>>,
@@ -114,6 +120,7 @@ impl EventEngine {
         store: Store,
         network: Network,
         contention: Contention,
+        responses: Option<Responses>,
         traced: bool,
     ) -> EventEngine {
         let member = |rank: u32| Member {
@@ -138,6 +145,7 @@ impl EventEngine {
             store,
             network,
             contention,
+            responses,
             flights: Vec::new(),
             free_flights: Vec::new(),
             queue: Queue::new(),
@@ -181,6 +189,8 @@ impl EventEngine {
                 Entry::Arrives(index) => self.arrives(index),
                 Entry::Departures => self.tell_departures(),
                 Entry::Timer(rank) => self.timer(rank),
+                Entry::Rings(rank) => self.rings(rank),
+                Entry::Repeated(index) => self.repeated(index),
                 Entry::Resumes(rank) => {
                     let member = &mut self.members[rank as usize];
                     let node = member.node as usize;
@@ -225,7 +235,10 @@ impl EventEngine {
             *paused = (clock_ns, kind);
         }
         match pause {
-            Pause::Wait(wait) => self.wait(rank, wait),
+            Pause::Wait(wait) => {
+                self.set_clock(rank);
+                self.wait(rank, wait);
+            }
             Pause::Flush(target) => {
                 member.doing = Doing::Flushes(Rank(target));
                 self.go_on_if_flushed(rank, Rank(target));
@@ -233,6 +246,7 @@ impl EventEngine {
             Pause::Relax => self.schedule(rank, clock_ns + RELAX_NS, Go::Ready(0, 0)),
             Pause::Work(ns) => {
                 member.stolen_ns = self.network.stolen_ns(member.node as usize);
+                let ns = self.network.work_ns(ns);
                 self.schedule(rank, clock_ns + ns, Go::Ready(0, 0));
             }
             Pause::NeedsRoom => member.doing = Doing::NeedsRoom,
@@ -311,17 +325,33 @@ impl EventEngine {
         };
         let (origin, target) = (flight.id.rank, flight.target);
         let node = self.members[target.index()].node as usize;
+        let Outcome { reply, posted } = self.store.execute(origin, target, &flight.body);
         let done_ns = match flight.piggybacked {
             true => self.network.carried_out(flight.route, node, self.now_ns),
-            false => self.network.carry_out(flight.route, node, target, &flight.body, self.now_ns),
+            false => self.network.carry_out(&Arrival {
+                route: flight.route,
+                node,
+                target,
+                body: &flight.body,
+                at_ns: self.now_ns,
+                missed: has_missed(&flight.body, &reply),
+                by_agent: flight.role == Role::ByAgent,
+            }),
         };
-        let Outcome { reply, posted } = self.store.execute(origin, target, &flight.body);
         let bytes_back = match (&flight.body, &reply) {
             (Body::Get { pieces, .. }, Ok(_)) => pieces.iter().map(|piece| piece.bytes).sum(),
             (_, Ok(Reply::Bytes(bytes))) => bytes.len() as u64,
             _ => 0,
         };
-        let (back_ns, lost) = self.network.back_ns(flight.route, done_ns, bytes_back);
+        let (back_ns, lost) = self.network.back_ns(&Back {
+            route: flight.route,
+            from: node,
+            to: self.members[origin.index()].node as usize,
+            now_ns: self.now_ns,
+            done_ns,
+            bytes: bytes_back,
+            is_answered: flight.role != Role::ByAgent,
+        });
         self.contention.count(flight.flow(), lost);
         self.record(&flight, done_ns, back_ns, bytes_back);
         match flight.role {
@@ -420,6 +450,18 @@ impl EventEngine {
     }
 }
 
+/// Returns whether an atomic has left its word as it was: a load, or a compare-swap that found
+/// another value.
+fn has_missed(body: &Body, reply: &Result<Reply>) -> bool {
+    match (body, reply) {
+        (Body::Atomic { op: Atomic::Load, .. }, _) => true,
+        (Body::Atomic { op: Atomic::CompareSwap { expected, .. }, .. }, Ok(Reply::Word(old))) => {
+            old != expected
+        }
+        _ => false,
+    }
+}
+
 impl Engine for EventEngine {
     fn store(&mut self) -> &mut Store {
         &mut self.store
@@ -461,6 +503,10 @@ impl Engine for EventEngine {
         let word = self.store.hint(&body);
         let flight = Flight { id, target, route, role, piggybacked, sent_ns: begin_ns, word, body };
         self.contention.count(flight.flow(), sent.lost);
+        if posted && matches!(flight.body, Body::Put { .. }) && self.network.is_message(route) {
+            let (flow, bytes, free_ns) = (flight.flow(), flight.body.bytes(), sent.free_ns);
+            self.watch_over(flow, route, bytes, free_ns);
+        }
         self.add_flight(flight, arrives_ns);
         id
     }

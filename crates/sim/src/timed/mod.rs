@@ -8,6 +8,7 @@ mod network;
 mod prefetch;
 mod queue;
 mod record;
+mod response;
 mod waiting;
 
 use std::cell::RefCell;
@@ -21,6 +22,7 @@ use self::contention::Contention;
 pub use self::contention::Resent;
 use self::event_engine::{EventEngine, Next};
 use self::network::Network;
+use self::response::Responses;
 use crate::fiber::Stacks;
 use crate::fibers::{Fibers, Program};
 use crate::profile::Profile;
@@ -101,8 +103,9 @@ impl Timed {
         let store = Store::new(self.topology.clone(), self.root_bytes);
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
         let contention = Contention::new(&self.profile, self.seed)?;
-        let machine =
-            Rc::new(RefCell::new(EventEngine::new(store, network, contention, self.traced)));
+        let responses = Responses::new(&self.profile, self.topology.ranks())?;
+        let engine = EventEngine::new(store, network, contention, responses, self.traced);
+        let machine = Rc::new(RefCell::new(engine));
         let stacks: Rc<Stacks> = Rc::default();
         let outcome = Fibers::new(&self.topology, self.root_bytes, &stacks, program, &machine)
             .and_then(|mut fibers| self.drive(&machine, &mut fibers));

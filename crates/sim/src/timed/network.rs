@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use farside_fabric::random::SplitMix;
-use farside_fabric::{Error, Rank, Result, Topology};
+use farside_fabric::{Error, Rank, Result, Topology, Width};
 
-use crate::profile::{Carrier, Profile, figure, optional, whole};
+use crate::profile::{Carrier, Profile, figure, given, optional, whole};
 use crate::store::{Accumulation, Body};
 
 /// The model of a machine, with its state: until when each part is busy.
@@ -24,6 +24,16 @@ pub(crate) struct Network {
     agent_steals_pct: u64,
     /// The share of its wake-up time that is taken from the ranks of its node.
     wake_steals_pct: u64,
+    /// The time for which an interface is busy with a message that it passes on between network and
+    /// host: a request for an agent, or a reply at either end. Without it, replies take no part of
+    /// a machine's time.
+    message_ns: Option<u64>,
+    /// True if one processor of an interface sends and receives by turns.
+    sends_and_receives_by_turns: bool,
+    /// True if all nodes share one medium, so that one message is on it at a time.
+    has_one_medium: bool,
+    /// True if a rank that waits takes an agent's messages itself, without waking its own agent.
+    ranks_take_answers: bool,
     line_ns: u64,
     pub(crate) notice_ns: u64,
     pub(crate) outstanding: u32,
@@ -58,6 +68,10 @@ struct Service {
     put_ns: u64,
     get_ns: u64,
     atomic_ns: u64,
+    /// The time for a compare-swap that misses, and so writes nothing.
+    miss_ns: u64,
+    /// The time for an atomic on 128 bits; nothing if this carrier has none.
+    pair_ns: Option<u64>,
     call_ns: u64,
     byte_ps: u64,
 }
@@ -68,6 +82,8 @@ struct Busy {
     sending_ns: u64,
     receiving_ns: u64,
     agent_ns: u64,
+    /// Until when the agent has the processor of the ranks, if it shares theirs.
+    interrupted_ns: u64,
     /// The time that the agent has taken from the ranks, all in all.
     stolen_ns: u64,
 }
@@ -82,6 +98,36 @@ pub(crate) struct Sent {
     pub(crate) lost: u64,
 }
 
+/// An operation that has arrived.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) route: LinkLevel,
+    /// The target's node.
+    pub(crate) node: usize,
+    pub(crate) target: Rank,
+    pub(crate) body: &'a Body,
+    pub(crate) at_ns: u64,
+    /// True of a compare-swap that found another value than it expected.
+    pub(crate) missed: bool,
+    /// True if an agent has sent it.
+    pub(crate) by_agent: bool,
+}
+
+/// A reply, or an acknowledgement.
+#[derive(Clone, Copy)]
+pub(crate) struct Back {
+    pub(crate) route: LinkLevel,
+    /// The nodes of the target and of the origin.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) now_ns: u64,
+    /// The time at which the operation is carried out.
+    pub(crate) done_ns: u64,
+    pub(crate) bytes: u64,
+    /// False of what an agent has sent, which nobody answers.
+    pub(crate) is_answered: bool,
+}
+
 impl Network {
     pub(crate) fn new(profile: &Profile, topology: &Topology, seed: u64) -> Result<Network> {
         let costs = profile.level.iter().map(Costs::new).collect::<Result<Vec<Costs>>>()?;
@@ -94,7 +140,12 @@ impl Network {
             routes.push(costs[known]);
         }
         let narrowest = costs[costs.len() - 1];
+        let own_ns = match profile.processor.get("own_ns") {
+            Some(own) => whole(own, "own_ns")?,
+            None => narrowest.send_ns,
+        };
         routes.push(Costs {
+            send_ns: own_ns,
             carrier: Carrier::Processor,
             latency_ns: 0,
             receive_ns: 0,
@@ -113,6 +164,10 @@ impl Network {
             agent_wake_ns: figure(&profile.agent, "wake_ns")?,
             agent_steals_pct: optional(&profile.agent, "steals_pct")?,
             wake_steals_pct: optional(&profile.agent, "wake_steals_pct")?,
+            message_ns: given(&profile.interface, "message_ns")?,
+            sends_and_receives_by_turns: optional(&profile.interface, "one_processor")? > 0,
+            has_one_medium: optional(&profile.interface, "one_medium")? > 0,
+            ranks_take_answers: optional(&profile.agent, "ranks_take_answers")? > 0,
             line_ns: figure(&profile.processor, "line_ns")?,
             notice_ns: figure(&profile.rank, "notice_ns")?,
             outstanding: figure(&profile.rank, "outstanding")?.clamp(1, u32::MAX.into()) as u32,
@@ -121,6 +176,7 @@ impl Network {
                 jitter_pct: figure(&profile.noise, "jitter_pct")?.min(100),
                 loss_ppm: figure(&profile.noise, "loss_ppm")?,
                 retransmit_ns: figure(&profile.noise, "retransmit_ns")?,
+                work_pct: optional(&profile.noise, "work_pct")?.min(100),
             },
             nodes: vec![Busy::default(); topology.nodes() as usize],
             agents: vec![VecDeque::new(); topology.nodes() as usize],
@@ -141,8 +197,13 @@ impl Network {
 
     /// A rank of `node` sends an operation at `now_ns`.
     pub(crate) fn send(&mut self, route: LinkLevel, node: usize, now_ns: u64, bytes: u64) -> Sent {
-        let ready_ns = now_ns + self.costs(route).send_ns;
-        self.send_by_interface(route, node, ready_ns, bytes)
+        let costs = self.costs(route);
+        // A host that an interrupt has taken sends when it has its processor back.
+        let free_ns = match costs.carrier {
+            Carrier::Processor => now_ns,
+            _ => now_ns.max(self.nodes[node].interrupted_ns),
+        };
+        self.send_by_interface(route, node, free_ns + costs.send_ns, bytes)
     }
 
     /// Sends an operation of an agent, whose time was counted already.
@@ -159,26 +220,68 @@ impl Network {
             let free_ns = ready_ns + costs.bytes_ns(bytes);
             return Sent { free_ns, arrives_ns: free_ns + costs.latency_ns, lost: 0 };
         }
-        let sent_ns =
-            self.nodes[node].sending_ns.max(ready_ns) + costs.gap_ns + costs.bytes_ns(bytes);
-        self.nodes[node].sending_ns = sent_ns;
+        let needs_ns = costs.gap_ns + costs.bytes_ns(bytes);
+        let sender = self.sender(node);
+        let sent_ns = ready_ns.max(*sender) + needs_ns;
+        *sender = sent_ns;
         let (travel_ns, lost) = self.noise.travel_ns(costs.latency_ns);
         Sent { free_ns: ready_ns, arrives_ns: sent_ns + travel_ns, lost }
     }
 
+    /// Returns until when what a node sends with is busy, to be changed.
+    fn sender(&mut self, node: usize) -> &mut u64 {
+        match (self.has_one_medium, self.sends_and_receives_by_turns) {
+            (true, _) => &mut self.nodes[0].sending_ns,
+            (_, true) => &mut self.nodes[node].receiving_ns,
+            _ => &mut self.nodes[node].sending_ns,
+        }
+    }
+
+    /// Returns when an interface has passed a message on to its host.
+    fn pass_on_ns(&mut self, route: LinkLevel, node: usize, at_ns: u64, bytes: u64) -> u64 {
+        let (Some(message_ns), false) = (self.message_ns, self.has_one_medium) else {
+            return at_ns;
+        };
+        if self.costs(route).carrier == Carrier::Processor {
+            return at_ns;
+        }
+        let busy = &mut self.nodes[node];
+        busy.receiving_ns =
+            busy.receiving_ns.max(at_ns) + message_ns + bytes * self.interface.byte_ps / 1000;
+        busy.receiving_ns
+    }
+
+    /// Returns the part of the machine that carries out an operation.
+    fn carrier(&self, arrival: &Arrival<'_>) -> Carrier {
+        let costs = self.costs(arrival.route);
+        match arrival.body {
+            Body::Call { .. } => Carrier::Agent,
+            Body::Atomic { at, .. }
+                if at.width == Width::Pair && self.interface.pair_ns.is_none() =>
+            {
+                // An interface without wide atomics leaves them to the host.
+                if costs.carrier == Carrier::Interface { Carrier::Agent } else { costs.carrier }
+            }
+            _ => costs.carrier,
+        }
+    }
+
     /// An operation has arrived; returns when it has been carried out.
-    pub(crate) fn carry_out(
-        &mut self,
-        route: LinkLevel,
-        node: usize,
-        target: Rank,
-        body: &Body,
-        at_ns: u64,
-    ) -> u64 {
-        let carrier = if matches!(body, Body::Call { .. }) {
-            Carrier::Agent
-        } else {
-            self.costs(route).carrier
+    pub(crate) fn carry_out(&mut self, arrival: &Arrival<'_>) -> u64 {
+        let Arrival { route, node, target, body, at_ns, missed, by_agent } = *arrival;
+        let carrier = self.carrier(arrival);
+        if carrier == Carrier::Agent && by_agent && self.ranks_take_answers {
+            // The rank polls for the answer of the agent that it has asked.
+            return self.pass_on_ns(route, node, at_ns, body.bytes())
+                + self.costs(route).receive_ns;
+        }
+        let at_ns = match carrier {
+            Carrier::Agent => self.pass_on_ns(route, node, at_ns, body.bytes()),
+            _ => at_ns,
+        };
+        let needs_ns = match carrier {
+            Carrier::Agent => self.agent.needs_ns(body, missed),
+            _ => self.interface.needs_ns(body, missed),
         };
         let busy = &mut self.nodes[node];
         match carrier {
@@ -191,16 +294,18 @@ impl Network {
                 start_ns
             }
             Carrier::Interface => {
-                busy.receiving_ns = busy.receiving_ns.max(at_ns) + self.interface.needs_ns(body);
+                busy.receiving_ns = busy.receiving_ns.max(at_ns) + needs_ns;
                 busy.receiving_ns
             }
             Carrier::Agent => {
                 let asleep = at_ns > busy.agent_ns + self.agent_spin_ns;
                 let awake_ns = if asleep { self.agent_wake_ns } else { 0 };
-                let needs_ns = self.agent.needs_ns(body);
                 busy.agent_ns = busy.agent_ns.max(at_ns) + awake_ns + needs_ns;
                 busy.stolen_ns +=
                     (needs_ns * self.agent_steals_pct + awake_ns * self.wake_steals_pct) / 100;
+                if self.agent_steals_pct > 0 {
+                    busy.interrupted_ns = busy.agent_ns;
+                }
                 if self.remembers {
                     self.agents[node].push_back(busy.agent_ns);
                 }
@@ -210,14 +315,38 @@ impl Network {
     }
 
     /// Returns the time at which the reply, or the acknowledgement, of an operation that was
-    /// carried out at `done_ns` is back, and the number of times that it was lost on the way.
-    pub(crate) fn back_ns(&mut self, route: LinkLevel, done_ns: u64, bytes: u64) -> (u64, u64) {
+    /// carried out is back, and the number of times that it was lost on the way.
+    ///
+    /// A reply occupies the sender of its node and the receiver of the origin's. It leaves in the
+    /// future, so that its time is added to what both have to do, and does not keep them from what
+    /// comes before.
+    pub(crate) fn back_ns(&mut self, back: &Back) -> (u64, u64) {
+        let Back { route, from, to, now_ns, done_ns, bytes, is_answered } = *back;
         let costs = self.costs(route);
         if costs.carrier == Carrier::Processor {
             return (done_ns + costs.receive_ns + costs.bytes_ns(bytes), 0);
         }
         let (travel_ns, lost) = self.noise.travel_ns(costs.latency_ns);
-        (done_ns + travel_ns + costs.bytes_ns(bytes) + costs.receive_ns, lost)
+        let Some(message_ns) = self.message_ns.filter(|_| is_answered) else {
+            return (done_ns + travel_ns + costs.bytes_ns(bytes) + costs.receive_ns, lost);
+        };
+        let sends_ns = message_ns + costs.bytes_ns(bytes);
+        let sender = self.sender(from);
+        let sent_ns = done_ns.max(*sender) + sends_ns;
+        *sender = now_ns.max(*sender) + sends_ns;
+        let mut here_ns = sent_ns + travel_ns;
+        if !self.has_one_medium {
+            let takes_ns = message_ns + bytes * self.interface.byte_ps / 1000;
+            let receiving_ns = &mut self.nodes[to].receiving_ns;
+            here_ns = here_ns.max(*receiving_ns) + takes_ns;
+            *receiving_ns = now_ns.max(*receiving_ns) + takes_ns;
+        }
+        (here_ns + costs.receive_ns, lost)
+    }
+
+    /// Returns how long work takes that would take `ns` on a machine without noise.
+    pub(crate) fn work_ns(&mut self, ns: u64) -> u64 {
+        self.noise.work_ns(ns)
     }
 
     /// Returns whether an operation is a message between nodes.
@@ -277,19 +406,28 @@ impl Service {
             put_ns: figure(table, "put_ns")?,
             get_ns: figure(table, "get_ns")?,
             atomic_ns: figure(table, "atomic_ns")?,
+            miss_ns: match given(table, "miss_ns")? {
+                Some(miss_ns) => miss_ns,
+                None => figure(table, "atomic_ns")?,
+            },
+            pair_ns: given(table, "pair_ns")?,
             // An interface runs no handlers.
             call_ns: optional(table, "call_ns")?,
             byte_ps: figure(table, "byte_ps")?,
         })
     }
 
-    fn needs_ns(&self, body: &Body) -> u64 {
+    fn needs_ns(&self, body: &Body, missed: bool) -> u64 {
         let (each_ns, bytes) = match body {
             Body::Put { bytes, .. } => (self.put_ns, bytes.len() as u64),
             Body::Accumulate(Accumulation { pieces, .. }) => {
                 (self.put_ns, pieces.iter().map(|piece| piece.bytes).sum())
             }
             Body::Get { pieces, .. } => (self.get_ns, pieces.iter().map(|piece| piece.bytes).sum()),
+            Body::Atomic { .. } if missed => (self.miss_ns, 0),
+            Body::Atomic { at, .. } if at.width == Width::Pair => {
+                (self.pair_ns.unwrap_or(self.atomic_ns), 0)
+            }
             Body::Atomic { .. } => (self.atomic_ns, 0),
             Body::Call { bytes, .. } => (self.call_ns, bytes.len() as u64),
         };
@@ -303,9 +441,20 @@ struct Noise {
     jitter_pct: u64,
     loss_ppm: u64,
     retransmit_ns: u64,
+    /// By how much work takes longer, on average.
+    work_pct: u64,
 }
 
 impl Noise {
+    /// Work takes longer by between nothing and twice the average, each part of it equally likely.
+    fn work_ns(&mut self, ns: u64) -> u64 {
+        if self.work_pct == 0 {
+            return ns;
+        }
+        let per_mille = self.random.next() % (20 * self.work_pct + 1);
+        ns + (u128::from(ns) * u128::from(per_mille) / 1000) as u64
+    }
+
     /// A latency with its jitter, and with the time that lost messages take until they have got
     /// through; and how often that was.
     fn travel_ns(&mut self, latency_ns: u64) -> (u64, u64) {

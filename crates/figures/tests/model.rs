@@ -1,0 +1,141 @@
+//! What each key of a profile does to the time of operations.
+
+use farside::sim::{Profile, run};
+use farside::{Rank, World};
+
+/// Returns a profile without the numbers of these names.
+fn without(name: &str, numbers: &[(&str, &str)]) -> Profile {
+    let mut profile = Profile::load(name).unwrap();
+    for (table, number) in numbers {
+        let table = match *table {
+            "interface" => &mut profile.interface,
+            "agent" => &mut profile.agent,
+            "processor" => &mut profile.processor,
+            "noise" => &mut profile.noise,
+            other => panic!("there is no table {other}"),
+        };
+        assert!(table.remove(*number).is_some(), "{name} has no {number}");
+    }
+    profile
+}
+
+/// Returns how long rank 0 takes for something, in virtual time.
+fn took_ns(
+    profile: &Profile,
+    ranks: u32,
+    what: impl Fn(&World, Rank) -> farside::Result<()> + 'static,
+) -> u64 {
+    let outcome = run(profile, ranks, 1, move |world| {
+        let last = Rank(world.size() - 1);
+        world.barrier()?;
+        let begin_ns = world.now_ns();
+        what(&world, last)?;
+        let took_ns = world.now_ns() - begin_ns;
+        world.barrier()?;
+        Ok(took_ns)
+    });
+    outcome.unwrap().results[0]
+}
+
+#[test]
+fn own_memory_is_nearer_than_the_memory_of_another() {
+    let own = |world: &World, _| {
+        let words = world.words(1)?;
+        (0..100).try_for_each(|_| world.load(words.at(world.rank(), 0)).map(drop))
+    };
+    let priced = took_ns(&Profile::load("aries-xc30").unwrap(), 1, own);
+    let as_near = took_ns(&without("aries-xc30", &[("processor", "own_ns")]), 1, own);
+    assert!(priced * 5 < as_near * 4, "{priced} and {as_near}");
+}
+
+#[test]
+fn a_compare_swap_that_misses_writes_nothing_back() {
+    let swap = |expected: u64| {
+        move |world: &World, last| {
+            let words = world.words(1)?;
+            if world.rank() == Rank(0) {
+                for _ in 0..20 {
+                    world.compare_swap(words.at(last, 0), expected, 0u64)?;
+                }
+            }
+            Ok(())
+        }
+    };
+    let profile = Profile::load("myrinet-lanai4").unwrap();
+    let (hits, misses) = (took_ns(&profile, 2, swap(0)), took_ns(&profile, 2, swap(1)));
+    let dma_ns = (hits - misses) / 20;
+    assert!((1300..1700).contains(&dma_ns), "{hits} and {misses}");
+}
+
+#[test]
+fn replies_take_time_of_both_interfaces() {
+    let gets = |world: &World, last| {
+        let window = world.window::<u8>(1 << 16)?;
+        let mut into = vec![0u8; 1 << 16];
+        if world.rank() != last {
+            (0..4).try_for_each(|_| world.get(window.at(last, 0), &mut into))?;
+        }
+        Ok(())
+    };
+    let name = "infiniband-2008";
+    let with = took_ns(&Profile::load(name).unwrap(), 8, gets);
+    let free = took_ns(&without(name, &[("interface", "message_ns")]), 8, gets);
+    assert!(with * 10 > free * 12, "seven ranks get from one: {with} and {free}");
+}
+
+#[test]
+fn one_medium_carries_one_message_at_a_time() {
+    let put = |world: &World, _| {
+        let window = world.window::<u8>(1 << 14)?;
+        let to = Rank((world.rank().0 + 1) % world.size());
+        world.put(&[1u8; 1 << 14], window.at(to, 0))?;
+        world.flush(to)
+    };
+    let name = "ethernet-now";
+    let noise = [("noise", "response_ns"), ("agent", "pending_max")];
+    let shared = took_ns(&without(name, &noise), 8, put);
+    let [a, b] = noise;
+    let apart = took_ns(&without(name, &[a, b, ("interface", "one_medium")]), 8, put);
+    assert!(shared > 2 * apart, "{shared} and {apart}");
+}
+
+#[test]
+fn a_rank_that_waits_for_a_response_sends_again() {
+    let name = "ibm-sp";
+    let resent = |profile: &Profile| {
+        let outcome = run(profile, 2, 1, |world| {
+            let words = world.words(2)?;
+            if world.rank() == Rank(1) {
+                world.put_signal(&[1u64], words.at(Rank(0), 0), 1u64, words.at(Rank(0), 1))?;
+                world.wait(words.at(Rank(1), 1), |come: u64| come == 1)?;
+            } else {
+                world.work(1_000_000_000);
+                world.signal(words.at(Rank(1), 1), 1)?;
+            }
+            world.barrier()
+        });
+        // Those of the collectives around it have a segment of their own.
+        let resent = outcome.unwrap().timing.resent;
+        let of_last = resent.iter().filter(|resent| resent.origin == Rank(1));
+        of_last.map(|resent| resent.count).max().unwrap_or(0)
+    };
+    let lossless = |mut profile: Profile| {
+        profile.noise.get_mut("loss_ppm").unwrap().is = 0.0;
+        profile
+    };
+    let repeats = resent(&lossless(Profile::load(name).unwrap()));
+    assert!((7..=10).contains(&repeats), "a clock of 0.1 s, for a second: {repeats}");
+    let never = lossless(without(name, &[("noise", "response_ns"), ("agent", "pending_max")]));
+    assert_eq!(resent(&never), 0);
+}
+
+#[test]
+fn work_is_uneven_by_the_noise() {
+    let work = |world: &World, _| {
+        world.work(1_000_000_000);
+        Ok(())
+    };
+    let noisy = took_ns(&Profile::load("ibm-sp").unwrap(), 1, work);
+    assert!((1_000_000_000..=1_040_000_000).contains(&noisy), "{noisy}");
+    assert_eq!(took_ns(&without("ibm-sp", &[("noise", "work_pct")]), 1, work), 1_000_000_000);
+}
