@@ -4,20 +4,13 @@
 #ifndef SHMEM_BENCH_H
 #define SHMEM_BENCH_H
 
-#include "rival.h"
+#include "cases.h"
 
 #include <shmem.h>
 
 enum {
     ROTATING = 16,          /* work arrays of collectives that take turns */
     BATCHES = 8             /* in the time of a case */
-};
-
-struct plan {
-    long ms;                /* of each case that is no program */
-    long part;              /* programs do one in so many of their steps */
-    const struct known_case *cases[MAX_LIST];
-    int count;
 };
 
 static int me, pes;         /* this PE, and how many there are */

@@ -10,11 +10,6 @@
 #include "shmem_micro.h"
 #include "shmem_stencil.h"
 
-struct known_case {
-    const char *name;
-    bool (*run)(const struct plan *);
-};
-
 static const struct known_case KNOWN[] = {
     {"put", case_put},
     {"p", case_p},
@@ -39,16 +34,6 @@ static const struct known_case KNOWN[] = {
     {"stencil", case_stencil},
 };
 
-static bool parse_case(const char *text, struct plan *plan)
-{
-    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
-        if (strcmp(text, KNOWN[i].name) == 0) {
-            plan->cases[plan->count++] = &KNOWN[i];
-            return true;
-        }
-    return fail("unknown case '%s'", text);
-}
-
 static bool parse(int argc, char **argv, struct plan *plan)
 {
     memset(plan, 0, sizeof *plan);
@@ -57,8 +42,7 @@ static bool parse(int argc, char **argv, struct plan *plan)
         return fail("usage: %s MS CASES [PART]", argv[0]);
     if (argc == 4 && !parse_number(argv[3], "PART", 128, &plan->part))
         return false;
-    return parse_number(argv[1], "MS", 60000, &plan->ms)
-        && parse_list(argv[2], "CASES", plan, parse_case);
+    return parse_plan(argv, KNOWN, sizeof KNOWN / sizeof *KNOWN, plan);
 }
 
 int main(int argc, char **argv)

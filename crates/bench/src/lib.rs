@@ -12,8 +12,9 @@
 //! - [`overlap`]: passive epochs: latency, and how much computation they hide;
 //! - [`lu`]: a factorization over windows with epochs;
 //! - [`shmem`]: OpenSHMEM programs, with farside's library and with Open MPI's;
+//! - [`mpi`]: a program over MPI's one-sided calls, with farside preloaded and without;
 //! - [`interference`]: what serving far memory costs the host it is on;
-//! - [`driver`]: what all benches have in common;
+//! - [`driver`]: what all benches have in common; [`link`]: two nodes with a link between them;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
 //! - [`plot`]: figures as SVG;
@@ -27,9 +28,11 @@ pub mod dht;
 pub mod driver;
 pub mod dsm;
 pub mod interference;
+pub mod link;
 pub mod locks;
 pub mod lu;
 pub mod machine;
+pub mod mpi;
 pub mod ops;
 pub mod overlap;
 pub mod plot;
@@ -39,3 +42,5 @@ pub mod rivals;
 pub mod shmem;
 pub mod sync;
 pub mod timing;
+
+pub use report::about;

@@ -25,6 +25,11 @@ use crate::report::plain_table;
 /// The keys that every record has, in the order they are written.
 pub const KEYS: [&str; 6] = ["bench", "case", "system", "fabric", "ranks", "nodes"];
 
+/// The name of our own system.
+pub const FARSIDE: &str = "farside";
+/// How the names of rivals end whose one-sided calls farside takes over.
+const TAKEN_OVER: &str = "+farside";
+
 /// The system whose figures bound what is possible; it is no rival in a ratio.
 pub const LIMIT: &str = "limit";
 /// The limit for those who sleep at once when there is nothing to do.
@@ -138,6 +143,12 @@ impl Record {
         self.attribute(name)?.as_f64()
     }
 
+    /// Whether it is of a rival: neither of ours nor of a limit.
+    #[must_use]
+    pub fn is_of_rival(&self) -> bool {
+        is_rival(&self.system)
+    }
+
     /// The record as one line, without the line's end.
     #[must_use]
     pub fn to_json_line(&self) -> String {
@@ -160,6 +171,12 @@ impl Record {
             None => Ok(record),
         }
     }
+}
+
+/// Whether a system is a rival in a ratio. A limit is none, nor is ours, served by whomever, or
+/// under the calls of somebody else's library.
+fn is_rival(system: &str) -> bool {
+    !system.starts_with(FARSIDE) && !system.starts_with(LIMIT) && !system.ends_with(TAKEN_OVER)
 }
 
 /// How to lay many records out as a table: one figure, by rows and columns.
@@ -253,7 +270,7 @@ impl Cells {
         let (_, own_value) = named().find(|(name, _)| *name == own)?;
         // The same system in another manner is no rival.
         let system = own.split(' ').next().unwrap_or(own);
-        let is_rival = |name: &str| !name.starts_with(system) && !name.starts_with(LIMIT);
+        let is_rival = |name: &str| !name.starts_with(system) && is_rival(name);
         let rivals = named().filter(|(name, _)| is_rival(name)).map(|(_, value)| value);
         let ratio = if more_is_better {
             own_value / rivals.reduce(f64::max)?

@@ -148,7 +148,7 @@ pub(crate) fn machine() -> String {
 }
 
 /// What a reader of a page must know to judge it: machine, date, version and command.
-fn about() -> Vec<(&'static str, String)> {
+pub fn about() -> Vec<(&'static str, String)> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let words = std::env::args().enumerate().map(|(at, word)| match at {
         0 => "farside".to_owned(),

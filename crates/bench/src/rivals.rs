@@ -10,6 +10,9 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::unix::process::CommandExt;
 
+use crate::driver::Setting;
+use crate::link::Link;
+
 /// A system that farside is measured against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rival {
@@ -19,6 +22,10 @@ pub enum Rival {
     OpenMpi,
     /// Open MPI with its one-sided component for shared memory.
     OpenMpiSm,
+    /// MPICH, with its one-sided calls taken over by farside.
+    MpichFarside,
+    /// Open MPI, likewise.
+    OpenMpiFarside,
     /// Open MPI's OpenSHMEM.
     OpenShmem,
     /// Global Arrays over ARMCI-MPI and Open MPI.
@@ -44,14 +51,16 @@ impl Rival {
         match word {
             "mpich" => Ok(vec![Rival::Mpich]),
             "openmpi" => Ok(vec![Rival::OpenMpi, Rival::OpenMpiSm]),
+            "mpich+farside" => Ok(vec![Rival::MpichFarside]),
+            "openmpi+farside" => Ok(vec![Rival::OpenMpiFarside]),
             "openshmem" => Ok(vec![Rival::OpenShmem]),
             "ga" => Ok(vec![Rival::Ga]),
             "redis" => Ok(vec![Rival::Redis]),
             "memcached" => Ok(vec![Rival::Memcached]),
             other => {
                 bail!(
-                    "there is no rival {other:?}; there are: mpich, openmpi, openshmem, ga, redis, \
-                     memcached"
+                    "there is no rival {other:?}; there are: mpich, openmpi, mpich+farside, \
+                     openmpi+farside, openshmem, ga, redis, memcached"
                 )
             }
         }
@@ -63,10 +72,21 @@ impl Rival {
             Rival::Mpich => "mpich",
             Rival::OpenMpi => "openmpi",
             Rival::OpenMpiSm => "openmpi-sm",
+            Rival::MpichFarside => "mpich+farside",
+            Rival::OpenMpiFarside => "openmpi+farside",
             Rival::OpenShmem => "openshmem",
             Rival::Ga => "ga",
             Rival::Redis => "redis",
             Rival::Memcached => "memcached",
+        }
+    }
+
+    /// The MPI, by its name for `farside preload`, whose one-sided calls farside takes over in it.
+    pub fn taken_over(self) -> Option<&'static str> {
+        match self {
+            Rival::MpichFarside => Some("mpich"),
+            Rival::OpenMpiFarside => Some("openmpi"),
+            _ => None,
         }
     }
 
@@ -101,10 +121,10 @@ impl Rival {
         // Nothing is compiled for servers.
         let server = |library, packages| Recipe { compiler: "true", library, packages };
         match self {
-            Rival::Mpich => {
+            Rival::Mpich | Rival::MpichFarside => {
                 Recipe { compiler: "mpicc.mpich", library: "mpi", packages: "mpich libmpich-dev" }
             }
-            Rival::OpenMpi | Rival::OpenMpiSm => open_mpi,
+            Rival::OpenMpi | Rival::OpenMpiSm | Rival::OpenMpiFarside => open_mpi,
             Rival::OpenShmem => Recipe { compiler: "oshcc", library: "shmem", ..open_mpi },
             Rival::Ga => Recipe {
                 library: "ga",
@@ -119,7 +139,7 @@ impl Rival {
 
     /// Whether it is measured over TCP, as if every rank were on a node of its own.
     pub fn goes_far(self) -> bool {
-        matches!(self, Rival::Mpich | Rival::OpenMpi)
+        matches!(self, Rival::Mpich | Rival::OpenMpi) || self.taken_over().is_some()
     }
 
     /// The launcher and its flags for so many ranks, which reach each other over TCP only if they
@@ -131,9 +151,13 @@ impl Rival {
         let tcp = ["osc", "pt2pt", "pml", "ob1", "btl", "tcp,self", "btl_tcp_if_include", "lo"];
         let tcp: Vec<&str> = tcp.chunks(2).flat_map(|pair| ["--mca", pair[0], pair[1]]).collect();
         let (launcher, flags): (&str, Vec<&str>) = match self {
-            Rival::OpenMpi if far => ("mpirun.openmpi", [&open_mpi[..], &tcp].concat()),
-            Rival::Mpich => ("mpirun.mpich", vec![]),
-            Rival::OpenMpi | Rival::Ga => ("mpirun.openmpi", open_mpi.to_vec()),
+            Rival::OpenMpi | Rival::OpenMpiFarside if far => {
+                ("mpirun.openmpi", [&open_mpi[..], &tcp].concat())
+            }
+            Rival::Mpich | Rival::MpichFarside => ("mpirun.mpich", vec![]),
+            Rival::OpenMpi | Rival::OpenMpiFarside | Rival::Ga => {
+                ("mpirun.openmpi", open_mpi.to_vec())
+            }
             Rival::Redis | Rival::Memcached => ("true", vec![]),
             Rival::OpenMpiSm => {
                 ("mpirun.openmpi", [&open_mpi[..], &["--mca", "osc", "sm"]].concat())
@@ -155,14 +179,20 @@ impl Rival {
         (launcher, flags.into_iter().map(str::to_owned).chain(count).collect())
     }
 
-    /// What it must find in its environment in order to use TCP only.
-    fn far_environment(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Rival::Mpich => {
-                &[("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")]
+    /// What it must find in its environment so that each of so many ranks is a node of its own.
+    fn far_environment(self, ranks: u32) -> Vec<(&'static str, String)> {
+        let mpich =
+            [("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")];
+        let mut variables: Vec<(&str, String)> = match self {
+            Rival::Mpich | Rival::MpichFarside => {
+                mpich.map(|(name, value)| (name, value.to_owned())).to_vec()
             }
-            _ => &[],
+            _ => Vec::new(),
+        };
+        if self.taken_over().is_some() {
+            variables.push(("FARSIDE_NODES", ranks.to_string()));
         }
+        variables
     }
 
     /// Whether this rival is known to crash in a case: then the case is left out, and says so.
@@ -172,17 +202,29 @@ impl Rival {
     }
 }
 
+/// How the ranks of a rival reach each other.
+#[derive(Debug, Clone, Copy)]
+pub struct Reached<'a> {
+    /// Whether over TCP only, as if every rank were on a node of its own.
+    pub far: bool,
+    /// The link between two nodes, if not over loopback.
+    pub link: Option<&'a Link>,
+}
+
 /// A rival that was compiled.
 #[derive(Debug, Clone)]
 pub struct Compiled {
     /// Which one.
     pub rival: Rival,
     program: PathBuf,
+    /// The command `farside`, which preloads its library if that is asked for.
+    farside: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 18] = [
+const SOURCES: [(&str, &str); 21] = [
     ("array_ga.c", include_str!("../rivals/array_ga.c")),
     ("rival.h", include_str!("../rivals/rival.h")),
+    ("cases.h", include_str!("../rivals/cases.h")),
     ("ops.h", include_str!("../rivals/ops.h")),
     ("ops_mpi.c", include_str!("../rivals/ops_mpi.c")),
     ("ops_shmem.c", include_str!("../rivals/ops_shmem.c")),
@@ -192,6 +234,8 @@ const SOURCES: [(&str, &str); 18] = [
     ("locks.h", include_str!("../rivals/locks.h")),
     ("locks_mpi.c", include_str!("../rivals/locks_mpi.c")),
     ("locks_shmem.c", include_str!("../rivals/locks_shmem.c")),
+    ("mpi_bench.h", include_str!("../rivals/mpi_bench.h")),
+    ("mpi_mpi.c", include_str!("../rivals/mpi_mpi.c")),
     ("overlap_mpi.c", include_str!("../rivals/overlap_mpi.c")),
     ("shmem_bench.h", include_str!("../rivals/shmem_bench.h")),
     ("shmem_gups.h", include_str!("../rivals/shmem_gups.h")),
@@ -202,29 +246,45 @@ const SOURCES: [(&str, &str); 18] = [
 ];
 
 impl Compiled {
-    /// Compiles a rival's program of a bench into `directory`.
-    pub fn new(rival: Rival, bench: &str, directory: &Path) -> Result<Compiled> {
+    /// Compiles a rival's program of a bench.
+    pub(crate) fn new(rival: Rival, bench: &str, setting: &Setting) -> Result<Compiled> {
         let Recipe { compiler, library, packages } = rival.recipe();
-        let program = directory.join(format!("{bench}-{}", rival.name()));
+        let program = setting.build_directory.join(format!("{bench}-{}", rival.name()));
         let source = format!("{bench}_{library}.c");
         let missing = format!("{compiler} is not there; on Debian: apt-get install {packages}");
         compile(Path::new(compiler), &missing, &source, rival.libraries(), &program)?;
-        Ok(Compiled { rival, program })
+        Ok(Compiled { rival, program, farside: setting.program.clone() })
     }
 
     /// Runs it, and returns what it printed.
     pub fn run(
         &self,
         ranks: u32,
-        far: bool,
+        reached: &Reached<'_>,
         arguments: &[String],
         deadline: Duration,
     ) -> Result<String> {
-        let (launcher, flags) = self.rival.launcher(ranks, far);
-        let mut command = Command::new(launcher);
+        let (launcher, mut flags) = self.rival.launcher(ranks, reached.far);
+        let mut command = match (reached.link, self.rival.taken_over()) {
+            (None, Some(mpi)) => {
+                let mut preload = Command::new(&self.farside);
+                preload.args(["preload", "--mpi", mpi, launcher]);
+                preload
+            }
+            (None, None) => Command::new(launcher),
+            (Some(link), _) if self.rival == Rival::OpenMpi => {
+                // The link's interface replaces loopback.
+                if let Some(at) = flags.iter().position(|flag| flag == "btl_tcp_if_include") {
+                    flags.drain(at - 1..at + 2);
+                }
+                flags.extend(link.open_mpi_flags(ranks));
+                link.command(0, launcher)
+            }
+            (Some(_), _) => bail!("{} is not measured over a link", self.rival.name()),
+        };
         command.args(flags).arg(&self.program).args(arguments);
-        if far {
-            command.envs(self.rival.far_environment().iter().copied());
+        if reached.far {
+            command.envs(self.rival.far_environment(ranks));
         }
         output_within(&mut command, deadline)
             .with_context(|| format!("{} at {ranks} ranks", self.rival.name()))

@@ -48,6 +48,7 @@ struct window {
     int unit;
     void *block;            /* memory to give back, or null */
     struct farside_mpi_part *parts;
+    struct farside_mpi_near *near;      /* null if there are several threads */
     bool is_shared;
     MPI_Info info;
 };
@@ -69,7 +70,13 @@ extern MPI_Comm world;      /* all processes; errors return; nothing of the prog
 void enter(void);           /* alone in the border, if there are several threads */
 void leave(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void count_operation(uint64_t bytes);
+
+/* summary.c */
+extern bool counts_waits;   /* whether a summary was asked for */
+extern uint64_t windows, operations, bytes_moved;
+void begin_wait(void);
+void end_wait(void);
+void say_summary(int rank);
 
 /* yield.c */
 extern bool yields;         /* whether a rank that waits in MPI lets others run */
@@ -81,13 +88,28 @@ void communicator_release(struct communicator *communicator);
 void communicators_forget(void);
 
 /* windows.c */
-struct window *window_of(MPI_Win win);
+extern struct window *last_window;  /* the one used last, if there is but one thread */
+struct window *look_up(MPI_Win win);
 int windows_left(void);
+
+/* Null if the window was not taken over. */
+static inline struct window *window_of(MPI_Win win)
+{
+    struct window *last = last_window;
+    return last != NULL && last->real == win ? last : look_up(win);
+}
 
 /* info.c */
 void info_start(struct window *window, MPI_Info given);
 
 /* types.c: null, and an MPI error, if the type cannot be used. */
+struct type_entry {
+    MPI_Datatype type;
+    bool is_used;
+    struct farside_mpi_type exact;
+    struct farside_mpi_type numbers;    /* without the gaps of pairs */
+};
+extern struct type_entry *last_type;    /* the one used last */
 const struct farside_mpi_type *type_of(MPI_Datatype type, int *error);
 /* The same with the gaps of pairs filled: for accumulates. */
 const struct farside_mpi_type *numbers_of(MPI_Datatype type, int *error);
@@ -101,7 +123,39 @@ void fold(uint32_t number, uint32_t op, void *into, const void *from, size_t cou
 /* errors.c: calls the handler, and returns the code. */
 int fail_window(MPI_Win win, int class, const char *call, const char *text);
 int fail_comm(MPI_Comm comm, int class, const char *call, const char *text);
-int done(struct window *window, const char *call, int code);
+int fail_call(struct window *window, const char *call, int code);
 int class_of(int code);
+
+static inline int done(struct window *window, const char *call, int code)
+{
+    return __builtin_expect(code == 0, 1) ? MPI_SUCCESS : fail_call(window, call, code);
+}
+
+static inline void count_operation(uint64_t bytes)
+{
+    operations++;
+    bytes_moved += bytes;
+}
+
+/* A member's part that this process maps, in an epoch in which it can be used at once; null if it
+ * is not, whatever the reason is: the long way finds it out. */
+static inline const struct farside_mpi_near *near_of(const struct window *window, int rank)
+{
+    if (window->near == NULL || rank < 0 || rank >= window->communicator->size)
+        return NULL;
+    const struct farside_mpi_near *near = &window->near[rank];
+    return near->start != NULL && *near->open ? near : NULL;
+}
+
+/* transfer.c */
+extern bool has_stored;     /* whether this process has stored to near memory, and not said so */
+
+static inline void note_stores(void)
+{
+    if (has_stored) {
+        has_stored = false;
+        farside_mpi_note_stores();
+    }
+}
 
 #endif

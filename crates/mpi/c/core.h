@@ -60,6 +60,16 @@ struct farside_mpi_part {
     uint64_t start, bytes;
 };
 int farside_mpi_window(void *team, const struct farside_mpi_part *parts, void **window);
+/* The shortest way to a member's part, if there is but one thread. */
+enum { IS_LOCKED = 1 };
+struct farside_mpi_near {
+    char *start;            /* in this process, or null */
+    uint64_t bytes;
+    int64_t unit;
+    const uint8_t *open;    /* not zero while operations may begin at once; see IS_LOCKED */
+};
+int farside_mpi_window_near(const void *window, struct farside_mpi_near *near);
+void farside_mpi_note_stores(void);
 int farside_mpi_window_free(void *window);
 int farside_mpi_window_is_idle(void *window);
 
@@ -74,6 +84,9 @@ struct farside_mpi_type {
     const struct farside_mpi_run *runs;
     uint64_t count;
     uint32_t number, number_bytes;
+    int64_t first, last;    /* of the bytes of an element, the last one excluded */
+    int64_t stride;         /* of runs that are equally long and equally far apart; else 0 */
+    uint32_t is_flat;       /* elements lie one behind the other, without gaps */
 };
 
 /* Transfers. */
@@ -90,8 +103,12 @@ struct farside_mpi_at {
 };
 int farside_mpi_put(void *window, const struct farside_mpi_buffer *from,
                     const struct farside_mpi_at *at);
+/* A get that may last is over when the epoch ends, or after a flush. */
 int farside_mpi_get(void *window, const struct farside_mpi_buffer *into,
-                    const struct farside_mpi_at *at);
+                    const struct farside_mpi_at *at, int may_last);
+
+/* What is returned by functions for near memory alone: the long way is to be gone. */
+enum { NOT_NEAR = -1 };
 
 /* Numbers and operations, in the order of farside's codes; numbers from LONG_DOUBLE on are the
  * border's alone. */
@@ -116,6 +133,13 @@ int farside_mpi_accumulate(void *window, const struct farside_mpi_buffer *from,
                            const struct farside_mpi_buffer *result,
                            const struct farside_mpi_at *at,
                            const struct farside_mpi_combination *combination);
+int farside_mpi_accumulate_near(const void *window,
+                                const struct farside_mpi_combination *combination,
+                                const void *from, void *result, uint64_t bytes, int member,
+                                int64_t displacement);
+int farside_mpi_compare_and_swap_near(const void *window, const void *expected,
+                                      const void *desired, void *result, uint64_t bytes,
+                                      int member, int64_t displacement);
 int farside_mpi_compare_and_swap(void *window, const void *expected, const void *desired,
                                  void *result, const struct farside_mpi_at *at);
 
@@ -125,6 +149,7 @@ int farside_mpi_unlock(void *window, int target);
 int farside_mpi_lock_all(void *window);
 int farside_mpi_unlock_all(void *window);
 int farside_mpi_flush(void *window, int target);
+int farside_mpi_flush_near(const void *window, int target);    /* or NOT_NEAR */
 int farside_mpi_flush_all(void *window);
 int farside_mpi_flush_local(void *window, int target);
 int farside_mpi_flush_local_all(void *window);

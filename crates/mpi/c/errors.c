@@ -86,9 +86,26 @@ int fail_comm(MPI_Comm comm, int class, const char *call, const char *text)
     return handled == MPI_SUCCESS ? code : handled;
 }
 
-int done(struct window *window, const char *call, int code)
+int fail_call(struct window *window, const char *call, int code)
 {
-    if (__builtin_expect(code == 0, 1))
-        return MPI_SUCCESS;
     return fail_window(window->real, class_of(code), call, farside_mpi_error_text());
 }
+
+#ifndef OPEN_MPI
+/* MPICH 4.0 gives codes that were added to its own classes the text of something else. */
+API int MPI_Error_string(int code, char *string, int *length)
+{
+    const char *text = NULL;
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < code_count && text == NULL; i++)
+        if (codes[i].code == code)
+            text = codes[i].text;
+    pthread_mutex_unlock(&mutex);
+    if (text == NULL)
+        return REAL(MPI_Error_string)(code, string, length);
+    *length = snprintf(string, MPI_MAX_ERROR_STRING, "%s", text);
+    return MPI_SUCCESS;
+}
+
+ALSO(MPI_Error_string)
+#endif

@@ -2,7 +2,7 @@
 #include <complex.h>
 #include "border.h"
 
-uint32_t operation_of(MPI_Op op)
+static uint32_t code_of(MPI_Op op)
 {
     if (op == MPI_SUM) return SUM;
     if (op == MPI_PROD) return PRODUCT;
@@ -19,6 +19,19 @@ uint32_t operation_of(MPI_Op op)
     if (op == MPI_REPLACE) return REPLACE;
     if (op == MPI_NO_OP) return NOTHING;
     return NO_OPERATION;
+}
+
+uint32_t operation_of(MPI_Op op)
+{
+    static MPI_Op last;
+    static uint32_t code;
+    if (has_threads)
+        return code_of(op);
+    if (code == NO_OPERATION || last != op) {
+        last = op;
+        code = code_of(op);
+    }
+    return code;
 }
 
 bool is_defined(uint32_t op, uint32_t number)

@@ -11,7 +11,6 @@ bool is_running, has_threads;
 static bool is_verbose;
 static pthread_mutex_t mutex;
 MPI_Comm world;
-static uint64_t operations, bytes_moved;
 
 #ifdef OPEN_MPI
 #define THIS_MPI "Open MPI"
@@ -88,12 +87,6 @@ void say(const char *format, ...)
     va_end(arguments);
 }
 
-void count_operation(uint64_t bytes)
-{
-    operations++;
-    bytes_moved += bytes;
-}
-
 static bool is_set(const char *variable)
 {
     const char *value = getenv(variable);
@@ -166,6 +159,7 @@ static void start(void)
     }
     types_start();
     is_running = true;
+    counts_waits = is_set("FARSIDE_MPI_SUMMARY");
     yields = farside_mpi_is_crowded();
     say("rank %d of %d: one-sided calls of " THIS_MPI " are taken over", rank, size);
 }
@@ -174,13 +168,13 @@ static void finish(void)
 {
     if (!is_running)
         return;
-    if (is_set("FARSIDE_MPI_SUMMARY")) {
+    if (counts_waits) {
         int rank;
         PMPI_Comm_rank(world, &rank);
-        fprintf(stderr, "farside: rank %d: %llu one-sided operations, %llu bytes\n", rank,
-                (unsigned long long)operations, (unsigned long long)bytes_moved);
+        say_summary(rank);
     }
     is_running = false;
+    last_window = NULL;
     if (windows_left() > 0)
         say("%d windows were not freed", windows_left());
     if (farside_mpi_finish() != 0)

@@ -2,13 +2,25 @@
 #include <stdlib.h>
 #include "border.h"
 
+/* The code of a call that may wait. */
+#define WAITS(code, call) \
+    int code; \
+    note_stores(); \
+    if (counts_waits) { \
+        begin_wait(); \
+        code = call; \
+        end_wait(); \
+    } else { \
+        code = call; \
+    }
+
 API int MPI_Win_fence(int assert, MPI_Win win)
 {
     struct window *window = window_of(win);
     if (window == NULL)
         return REAL(MPI_Win_fence)(assert, win);
-    return done(window, "MPI_Win_fence",
-                farside_mpi_fence(window->core, (assert & MPI_MODE_NOSUCCEED) != 0));
+    WAITS(code, farside_mpi_fence(window->core, (assert & MPI_MODE_NOSUCCEED) != 0))
+    return done(window, "MPI_Win_fence", code);
 }
 
 /* The members of a window that are in a group. */
@@ -41,7 +53,7 @@ static int with_group(MPI_Group group, MPI_Win win, const char *call,
             return fail_window(win, MPI_ERR_GROUP, call,
                                "the group has a process that the window has not");
         }
-    int code = act(window->core, members, (size_t)count);
+    WAITS(code, act(window->core, members, (size_t)count))
     free(members);
     return done(window, call, code);
 }
@@ -60,13 +72,24 @@ API int MPI_Win_start(MPI_Group group, int assert, MPI_Win win)
     return with_group(group, win, "MPI_Win_start", farside_mpi_begin);
 }
 
+/* Mostly there is nothing to wait for. */
+static inline bool flush_near(const struct window *window, int rank)
+{
+    const struct farside_mpi_near *near = near_of(window, rank);
+    if (near == NULL || !(*near->open & IS_LOCKED) || counts_waits)
+        return false;
+    note_stores();
+    return farside_mpi_flush_near(window->core, rank) == 0;
+}
+
 #define SIMPLE(name, function) \
     API int name(MPI_Win win) \
     { \
         struct window *window = window_of(win); \
         if (window == NULL) \
             return REAL(name)(win); \
-        return done(window, #name, function(window->core)); \
+        WAITS(code, function(window->core)) \
+        return done(window, #name, code); \
     }
 #define TARGETED(name, function) \
     API int name(int rank, MPI_Win win) \
@@ -74,9 +97,10 @@ API int MPI_Win_start(MPI_Group group, int assert, MPI_Win win)
         struct window *window = window_of(win); \
         if (window == NULL) \
             return REAL(name)(rank, win); \
-        if (rank == MPI_PROC_NULL) \
+        if (rank == MPI_PROC_NULL || (function == farside_mpi_flush && flush_near(window, rank))) \
             return MPI_SUCCESS; \
-        return done(window, #name, function(window->core, rank)); \
+        WAITS(code, function(window->core, rank)) \
+        return done(window, #name, code); \
     }
 
 SIMPLE(MPI_Win_complete, farside_mpi_complete)
@@ -108,8 +132,8 @@ API int MPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
         return fail_window(win, MPI_ERR_LOCKTYPE, "MPI_Win_lock",
                            "the type is neither MPI_LOCK_EXCLUSIVE nor MPI_LOCK_SHARED");
     /* With MPI_MODE_NOCHECK nothing is in the way, and the lock is taken at once. */
-    return done(window, "MPI_Win_lock",
-                farside_mpi_lock(window->core, rank, lock_type == MPI_LOCK_EXCLUSIVE));
+    WAITS(code, farside_mpi_lock(window->core, rank, lock_type == MPI_LOCK_EXCLUSIVE))
+    return done(window, "MPI_Win_lock", code);
 }
 
 API int MPI_Win_lock_all(int assert, MPI_Win win)
@@ -117,7 +141,8 @@ API int MPI_Win_lock_all(int assert, MPI_Win win)
     struct window *window = window_of(win);
     if (window == NULL)
         return REAL(MPI_Win_lock_all)(assert, win);
-    return done(window, "MPI_Win_lock_all", farside_mpi_lock_all(window->core));
+    WAITS(code, farside_mpi_lock_all(window->core))
+    return done(window, "MPI_Win_lock_all", code);
 }
 
 /* Fortran's calls of Open MPI, and tools, use these names. */

@@ -1,4 +1,5 @@
 /* Puts, gets and accumulates. */
+#include <string.h>
 #include "border.h"
 
 typedef long long count_t;
@@ -41,7 +42,54 @@ static int check_target(const struct call *call, int rank, MPI_Aint disp)
     return MPI_SUCCESS;
 }
 
-enum way { PUT, GET };
+bool has_stored;
+
+/* Where bytes of a member's part are in this process, if it is near, they are inside, and the type
+ * is the one that was used last and has no gaps: the shortest way. */
+static inline char *find_near(const struct window *window, count_t count, MPI_Datatype type,
+                              int rank, MPI_Aint disp, uint64_t *bytes)
+{
+    const struct type_entry *last = last_type;
+    int64_t at;
+    const struct farside_mpi_near *near = near_of(window, rank);
+    if (near == NULL || last == NULL || last->type != type || !last->exact.is_flat || count < 0
+        || __builtin_mul_overflow(disp, near->unit, &at))
+        return NULL;
+    *bytes = last->exact.size * (uint64_t)count;
+    if (at < 0 || (uint64_t)at > near->bytes || *bytes > near->bytes - (uint64_t)at)
+        return NULL;
+    return near->start + at;
+}
+
+/* Combines numbers of one piece with near memory, by the shortest way; false if that cannot be, and
+ * nothing is done. */
+static inline bool combine_near(const struct window *window, const void *origin, void *result,
+                                count_t count, MPI_Datatype type, int rank, MPI_Aint disp,
+                                MPI_Op op)
+{
+    const struct type_entry *last = last_type;
+    if (near_of(window, rank) == NULL || last == NULL || last->type != type
+        || !last->numbers.is_flat || count < 0)
+        return false;
+    uint64_t bytes = last->numbers.size * (uint64_t)count;
+    struct farside_mpi_combination combination = { last->numbers.number, operation_of(op), fold };
+    if (farside_mpi_accumulate_near(window->core, &combination, origin, result, bytes, rank, disp)
+        != 0)
+        return false;
+    count_operation(bytes);
+    return true;
+}
+
+static inline void copy(void *to, const void *from, uint64_t bytes)
+{
+    if (bytes == 8)
+        __builtin_memcpy(to, from, 8);
+    else
+        memmove(to, from, bytes);
+}
+
+/* A get that is waited for is over when the call returns. */
+enum way { PUT, GET, GET_NOW };
 
 static int move(enum way way, const char *name, struct window *window, const void *origin,
                 count_t origin_count, MPI_Datatype origin_type, int rank, MPI_Aint disp,
@@ -64,11 +112,14 @@ static int move(enum way way, const char *name, struct window *window, const voi
         return error;
     struct farside_mpi_buffer buffer = { (void *)origin, here, (uint64_t)origin_count };
     struct farside_mpi_at at = { rank, disp, there, (uint64_t)target_count };
-    if (here->size * (uint64_t)origin_count > there->size * (uint64_t)target_count && way == PUT)
-        return fail(&call, MPI_ERR_TRUNCATE, "the origin has more bytes than the target");
-    count_operation(there->size * (uint64_t)target_count);
+    uint64_t sent = way == PUT ? here->size * buffer.count : there->size * at.count;
+    uint64_t room = way == PUT ? there->size * at.count : here->size * buffer.count;
+    if (sent > room)
+        return fail(&call, MPI_ERR_TRUNCATE, "more bytes are sent than there is room for");
+    count_operation(sent);
     return done(window, name, way == PUT ? farside_mpi_put(window->core, &buffer, &at)
-                                         : farside_mpi_get(window->core, &buffer, &at));
+                                         : farside_mpi_get(window->core, &buffer, &at,
+                                                           way == GET));
 }
 
 static int combine(const char *name, struct window *window, const void *origin,
@@ -108,7 +159,8 @@ static int combine(const char *name, struct window *window, const void *origin,
     struct farside_mpi_combination combination = { there->number, operation, fold };
     if (operation != NOTHING && here->size * from.count != there->size * at.count)
         return fail(&call, MPI_ERR_TRUNCATE, "origin and target have different lengths");
-    count_operation(there->size * at.count);
+    uint64_t bytes = there->size * at.count;
+    count_operation(bytes);
     return done(window, name, farside_mpi_accumulate(window->core, &from, fetches ? &into : NULL,
                                                      &at, &combination));
 }
@@ -154,6 +206,15 @@ static int complete_request(int error, MPI_Request *request)
         if (window == NULL) \
             return REAL(MPI_Put##suffix)(origin, origin_count, origin_type, rank, disp, \
                                     target_count, target_type, win); \
+        uint64_t bytes; \
+        char *near = origin_type != target_type || origin_count != target_count ? NULL \
+                     : find_near(window, origin_count, origin_type, rank, disp, &bytes); \
+        if (near != NULL) { \
+            has_stored = true; \
+            count_operation(bytes); \
+            copy(near, origin, bytes); \
+            return MPI_SUCCESS; \
+        } \
         return move(PUT, "MPI_Put", window, origin, origin_count, origin_type, rank, disp, \
                     target_count, target_type); \
     } \
@@ -165,6 +226,14 @@ static int complete_request(int error, MPI_Request *request)
         if (window == NULL) \
             return REAL(MPI_Get##suffix)(origin, origin_count, origin_type, rank, disp, \
                                     target_count, target_type, win); \
+        uint64_t bytes; \
+        char *near = origin_type != target_type || origin_count != target_count ? NULL \
+                     : find_near(window, origin_count, origin_type, rank, disp, &bytes); \
+        if (near != NULL) { \
+            count_operation(bytes); \
+            copy(origin, near, bytes); \
+            return MPI_SUCCESS; \
+        } \
         return move(GET, "MPI_Get", window, origin, origin_count, origin_type, rank, disp, \
                     target_count, target_type); \
     } \
@@ -187,8 +256,9 @@ static int complete_request(int error, MPI_Request *request)
         if (window == NULL) \
             return REAL(MPI_Rget##suffix)(origin, origin_count, origin_type, rank, disp, \
                                     target_count, target_type, win, request); \
-        return complete_request(move(GET, "MPI_Rget", window, origin, origin_count, origin_type, \
-                                     rank, disp, target_count, target_type), request); \
+        return complete_request(move(GET_NOW, "MPI_Rget", window, origin, origin_count, \
+                                     origin_type, rank, disp, target_count, target_type), \
+                                request); \
     } \
     API int MPI_Accumulate##suffix(const void *origin, count origin_count, \
                                    MPI_Datatype origin_type, int rank, MPI_Aint disp, \
@@ -199,6 +269,9 @@ static int complete_request(int error, MPI_Request *request)
         if (window == NULL) \
             return REAL(MPI_Accumulate##suffix)(origin, origin_count, origin_type, rank, disp, \
                                            target_count, target_type, op, win); \
+        if (origin_type == target_type && origin_count == target_count \
+            && combine_near(window, origin, NULL, target_count, target_type, rank, disp, op)) \
+            return MPI_SUCCESS; \
         return combine("MPI_Accumulate", window, origin, origin_count, origin_type, NULL, 0, \
                        MPI_BYTE, rank, disp, target_count, target_type, op, false); \
     } \
@@ -226,6 +299,10 @@ static int complete_request(int error, MPI_Request *request)
             return REAL(MPI_Get_accumulate##suffix)(origin, origin_count, origin_type, result, \
                                                result_count, result_type, rank, disp, \
                                                target_count, target_type, op, win); \
+        if (origin_type == target_type && origin_count == target_count \
+            && result_type == target_type && result_count == target_count \
+            && combine_near(window, origin, result, target_count, target_type, rank, disp, op)) \
+            return MPI_SUCCESS; \
         return combine("MPI_Get_accumulate", window, origin, origin_count, origin_type, result, \
                        result_count, result_type, rank, disp, target_count, target_type, op, \
                        true); \
@@ -259,6 +336,8 @@ API int MPI_Fetch_and_op(const void *origin, void *result, MPI_Datatype type, in
     struct window *window = window_of(win);
     if (window == NULL)
         return REAL(MPI_Fetch_and_op)(origin, result, type, rank, disp, op, win);
+    if (combine_near(window, origin, result, 1, type, rank, disp, op))
+        return MPI_SUCCESS;
     return combine("MPI_Fetch_and_op", window, origin, 1, type, result, 1, type, rank, disp, 1,
                    type, op, true);
 }
@@ -283,6 +362,9 @@ API int MPI_Compare_and_swap(const void *origin, const void *compare, void *resu
                                          "byte");
     struct farside_mpi_at at = { rank, disp, found, 1 };
     count_operation(found->size);
+    if (farside_mpi_compare_and_swap_near(window->core, compare, origin, result, found->size, rank,
+                                          disp) == 0)
+        return MPI_SUCCESS;
     return done(window, call.name, farside_mpi_compare_and_swap(window->core, compare, origin,
                                                                 result, &at));
 }

@@ -3,17 +3,10 @@
 #include <string.h>
 #include "border.h"
 
-struct entry {
-    MPI_Datatype type;
-    bool is_used;
-    struct farside_mpi_type exact;
-    struct farside_mpi_type numbers;    /* without the gaps of pairs */
-};
-
 /* Entries by handle, in a table with room to spare. They stay where they are. */
-static struct entry **table;
+static struct type_entry **table;
 static size_t table_size, table_count;
-static struct entry *last;
+struct type_entry *last_type;
 static int key = MPI_KEYVAL_INVALID;
 
 /* What a flattening collects. */
@@ -31,7 +24,7 @@ static size_t slot_of(MPI_Datatype type, size_t size)
     return (size_t)(bits * 0x9E3779B97F4A7C15u >> 20) & (size - 1);
 }
 
-static struct entry **find_slot(MPI_Datatype type)
+static struct type_entry **find_slot(MPI_Datatype type)
 {
     size_t at = slot_of(type, table_size);
     while (table[at] != NULL && table[at]->type != type)
@@ -41,7 +34,7 @@ static struct entry **find_slot(MPI_Datatype type)
 
 static void grow(void)
 {
-    struct entry **before = table;
+    struct type_entry **before = table;
     size_t size = table_size;
     table_size = size == 0 ? 256 : size * 2;
     table = calloc(table_size, sizeof *table);
@@ -55,10 +48,10 @@ static void grow(void)
 static int forget(MPI_Datatype type, int keyval, void *value, void *extra)
 {
     (void)keyval, (void)extra, (void)type;
-    struct entry *entry = value;
+    struct type_entry *entry = value;
     enter();
-    if (last == entry)
-        last = NULL;
+    if (last_type == entry)
+        last_type = NULL;
     free((void *)entry->exact.runs);
     if (entry->numbers.runs != entry->exact.runs)
         free((void *)entry->numbers.runs);
@@ -439,6 +432,18 @@ static int flatten(MPI_Datatype type, bool fills_gaps, struct farside_mpi_type *
         .size = all.size, .extent = extent, .runs = all.runs, .count = all.count,
         .number = all.is_mixed ? NO_NUMBER : all.number, .number_bytes = all.number_bytes
     };
+    into->stride = all.count < 2 ? 0 : all.runs[1].offset - all.runs[0].offset;
+    for (size_t i = 0; i < all.count; i++) {
+        if (all.runs[i].bytes != all.runs[0].bytes
+            || all.runs[i].offset != all.runs[0].offset + (int64_t)i * into->stride)
+            into->stride = 0;
+        int64_t first = all.runs[i].offset, last = first + (int64_t)all.runs[i].bytes;
+        if (i == 0 || first < into->first)
+            into->first = first;
+        if (i == 0 || last > into->last)
+            into->last = last;
+    }
+    into->is_flat = all.count == 1 && into->first == 0 && into->last == extent;
     return MPI_SUCCESS;
 }
 
@@ -457,9 +462,9 @@ static bool is_committed(MPI_Datatype type)
            && PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, world) == MPI_SUCCESS;
 }
 
-static struct entry *make(MPI_Datatype type, int *error)
+static struct type_entry *make(MPI_Datatype type, int *error)
 {
-    struct entry made = { .type = type, .is_used = true };
+    struct type_entry made = { .type = type, .is_used = true };
     *error = type == MPI_DATATYPE_NULL || !is_committed(type) ? MPI_ERR_TYPE
              : flatten(type, false, &made.exact);
     if (*error != MPI_SUCCESS)
@@ -469,7 +474,7 @@ static struct entry *make(MPI_Datatype type, int *error)
         flatten(type, true, &made.numbers);
     if (2 * (table_count + 1) > table_size)
         grow();
-    struct entry **slot = find_slot(type);
+    struct type_entry **slot = find_slot(type);
     if (*slot == NULL) {
         *slot = malloc(sizeof **slot);
         table_count++;
@@ -482,23 +487,23 @@ static struct entry *make(MPI_Datatype type, int *error)
     return *slot;
 }
 
-static struct entry *entry_of(MPI_Datatype type, int *error)
+static struct type_entry *entry_of(MPI_Datatype type, int *error)
 {
     *error = MPI_SUCCESS;
-    if (last != NULL && last->type == type)
-        return last;
-    struct entry *found = table_size == 0 ? NULL : *find_slot(type);
+    if (last_type != NULL && last_type->type == type)
+        return last_type;
+    struct type_entry *found = table_size == 0 ? NULL : *find_slot(type);
     if (found == NULL || !found->is_used)
         found = make(type, error);
     if (found != NULL)
-        last = found;
+        last_type = found;
     return found;
 }
 
 const struct farside_mpi_type *type_of(MPI_Datatype type, int *error)
 {
     enter();
-    struct entry *entry = entry_of(type, error);
+    struct type_entry *entry = entry_of(type, error);
     leave();
     return entry == NULL ? NULL : &entry->exact;
 }
@@ -506,7 +511,7 @@ const struct farside_mpi_type *type_of(MPI_Datatype type, int *error)
 const struct farside_mpi_type *numbers_of(MPI_Datatype type, int *error)
 {
     enter();
-    struct entry *entry = entry_of(type, error);
+    struct type_entry *entry = entry_of(type, error);
     leave();
     return entry == NULL ? NULL : &entry->numbers;
 }

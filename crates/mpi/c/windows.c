@@ -6,7 +6,7 @@
 /* Windows by handle, in a table with room to spare. */
 static struct window **table;
 static size_t table_size, table_count;
-static struct window *last;
+struct window *last_window;
 
 static size_t slot_of(MPI_Win win)
 {
@@ -14,7 +14,7 @@ static size_t slot_of(MPI_Win win)
     return (size_t)(bits * 0x9E3779B97F4A7C15u >> 20) & (table_size - 1);
 }
 
-static struct window *look_up(MPI_Win win)
+static struct window *find(MPI_Win win)
 {
     if (table_size == 0)
         return NULL;
@@ -45,17 +45,14 @@ static void rebuild(size_t size, const struct window *without)
     free(before);
 }
 
-struct window *window_of(MPI_Win win)
+struct window *look_up(MPI_Win win)
 {
     if (!is_running)
         return NULL;
-    if (!has_threads) {
-        if (last == NULL || last->real != win)
-            last = look_up(win);
-        return last;
-    }
+    if (!has_threads)
+        return last_window = find(win);
     enter();
-    struct window *found = look_up(win);
+    struct window *found = find(win);
     leave();
     return found;
 }
@@ -68,6 +65,7 @@ int windows_left(void)
 static void remember(struct window *window)
 {
     enter();
+    windows++;
     if (2 * (table_count + 1) > table_size)
         rebuild(table_size == 0 ? 64 : table_size * 2, NULL);
     insert(window);
@@ -78,7 +76,7 @@ static void remember(struct window *window)
 static void forget(struct window *window)
 {
     enter();
-    last = NULL;
+    last_window = NULL;
     rebuild(table_size, window);
     table_count--;
     leave();
@@ -163,6 +161,11 @@ static int conclude(struct offer *offer, MPI_Win *win)
         }
     }
     if (error == MPI_SUCCESS) {
+        window->near = calloc((size_t)communicator->size, sizeof *window->near);
+        if (!farside_mpi_window_near(window->core, window->near)) {
+            free(window->near);
+            window->near = NULL;
+        }
         error = carrier(&window->real);
         if (error != MPI_SUCCESS) {
             refuse(offer, MPI_ERR_WIN, "MPI makes no window to carry the handle");
@@ -173,6 +176,7 @@ static int conclude(struct offer *offer, MPI_Win *win)
         if (offer->block != NULL)
             farside_mpi_give(offer->block);
         communicator_release(communicator);
+        free(window->near);
         free(window->parts);
         free(window);
         return fail_comm(offer->comm, error, offer->call,
@@ -400,6 +404,7 @@ API int MPI_Win_free(MPI_Win *win)
     int error = REAL(MPI_Win_free)(win);
     communicator_release(window->communicator);
     PMPI_Info_free(&window->info);
+    free(window->near);
     free(window->parts);
     free(window);
     return error;

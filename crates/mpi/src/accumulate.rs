@@ -9,15 +9,17 @@
 //!   written, under a lock of the memory's owner.
 
 use std::ffi::{c_int, c_void};
+use std::slice;
 
-use farside::raw::{self, Accumulate, Memory, Number};
+use farside::raw::{self, Accumulate, Memory, Number, Piece};
 use farside::{Error, Op, Place, Rank, Result};
 
 use crate::layout::unpack;
-use crate::part::{Packed, Target};
+use crate::part::{Packed, Part, Target};
 use crate::runtime::Runtime;
-use crate::transfer::{At, Buffer};
-use crate::window::on;
+use crate::status::OK;
+use crate::transfer::{At, Buffer, NOT_NEAR};
+use crate::window::{Window, on};
 
 /// The offset of the lock in a rank's part of the control memory.
 pub(crate) const LOCK: u64 = 0;
@@ -38,26 +40,28 @@ pub(crate) struct Combination {
     ),
 }
 
-/// The way of a combination on memory of the job.
-enum Way {
-    Farside(Accumulate),
-    Lock,
-}
+/// The accumulates of farside by the numbers of `core.h`, which has 0 for none; nothing where it
+/// has none.
+pub(crate) struct Accumulates([[Option<Accumulate>; Op::ALL.len()]; Number::ALL.len()]);
 
-/// The code of farside for a number of `core.h`, which has 0 for none.
-fn code(number: u32) -> Option<u8> {
-    u8::try_from(number.checked_sub(1)?).ok()
+impl Accumulates {
+    pub(crate) fn new() -> Accumulates {
+        let of = |number: Number| Op::ALL.map(|op| Accumulate::new(number, op).ok());
+        Accumulates(Number::ALL.map(of))
+    }
+
+    #[inline]
+    fn get(&self, Combination { number, op, .. }: &Combination) -> Option<&Accumulate> {
+        self.0
+            .get((*number as usize).wrapping_sub(1))?
+            .get((*op as usize).wrapping_sub(1))?
+            .as_ref()
+    }
 }
 
 impl Combination {
     fn op(&self) -> Option<Op> {
-        Op::from_code(code(self.op)?)
-    }
-
-    fn way(&self) -> Way {
-        let number = code(self.number).and_then(Number::from_code);
-        let (Some(number), Some(op)) = (number, self.op()) else { return Way::Lock };
-        Accumulate::new(number, op).map_or(Way::Lock, Way::Farside)
+        Op::from_code(u8::try_from(self.op.checked_sub(1)?).ok()?)
     }
 
     fn is_no_op(&self) -> bool {
@@ -199,12 +203,112 @@ fn run(
     data: &[u8],
     old: Option<&mut [u8]>,
 ) -> Result<()> {
-    let way = if target.is_of_job() { combination.way() } else { Way::Lock };
-    match way {
-        Way::Farside(accumulate) if target.is_aligned(accumulate.number().align()) => {
-            by_farside(runtime, target, &accumulate, data, old)
+    match runtime.accumulates.get(combination) {
+        Some(accumulate)
+            if target.is_of_job() && target.is_aligned(accumulate.number().align()) =>
+        {
+            by_farside(runtime, target, accumulate, data, old)
         }
         _ => under_lock(runtime, target, combination, data, old),
+    }
+}
+
+/// Combines numbers of one piece with near memory of the job, in the way in which all others do it;
+/// or returns [`NOT_NEAR`]. `result` is null if what was there before is not wanted.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_accumulate_near(
+    window: *const c_void,
+    combination: *const Combination,
+    from: *const c_void,
+    result: *mut c_void,
+    bytes: u64,
+    member: c_int,
+    displacement: i64,
+) -> c_int {
+    // SAFETY: the border passes what `farside_mpi_window` gave and was not yet freed.
+    let (window, combination) = unsafe { (&*window.cast::<Window>(), &*combination) };
+    let Some((runtime, part)) = window.near(member) else { return NOT_NEAR };
+    let Some(accumulate) = runtime.accumulates.get(combination) else { return NOT_NEAR };
+    let length = if accumulate.writes() { bytes as usize } else { 0 };
+    // SAFETY: what the border says of the program's buffers is true.
+    let (data, old) = unsafe {
+        let data = if length == 0 { &[] } else { slice::from_raw_parts(from.cast(), length) };
+        let old = (!result.is_null())
+            .then(|| slice::from_raw_parts_mut(result.cast::<u8>(), bytes as usize));
+        (data, old)
+    };
+    combine_near(runtime, part, displacement, accumulate, data, old)
+}
+
+#[inline(always)]
+fn combine_near(
+    runtime: &Runtime,
+    part: &Part,
+    displacement: i64,
+    accumulate: &Accumulate,
+    data: &[u8],
+    old: Option<&mut [u8]>,
+) -> c_int {
+    let bytes = old.as_ref().map_or(data.len(), |old| old.len()) as u64;
+    let Some((owner, offset)) = part.near_of_job(displacement, bytes) else { return NOT_NEAR };
+    let Some(mapped) = runtime.heap().memory.mapped(owner) else { return NOT_NEAR };
+    let at = Piece { offset, bytes };
+    match raw::accumulate_mapped(&runtime.world, accumulate, data, mapped, at, old) {
+        true => OK,
+        // Misaligned, and nothing was done.
+        false => NOT_NEAR,
+    }
+}
+
+/// The unsigned integer of so many bytes.
+fn integer(bytes: usize) -> Option<Number> {
+    match bytes {
+        1 => Some(Number::U8),
+        2 => Some(Number::U16),
+        4 => Some(Number::U32),
+        8 => Some(Number::U64),
+        _ => None,
+    }
+}
+
+/// [`farside_mpi_compare_and_swap`] of near memory of the job, or [`NOT_NEAR`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_compare_and_swap_near(
+    window: *const c_void,
+    expected: *const c_void,
+    desired: *const c_void,
+    result: *mut c_void,
+    bytes: u64,
+    member: c_int,
+    displacement: i64,
+) -> c_int {
+    // SAFETY: as above.
+    let window = unsafe { &*window.cast::<Window>() };
+    let Some((runtime, part)) = window.enter_near(member) else { return NOT_NEAR };
+    let Some(number) = integer(bytes as usize) else { return NOT_NEAR };
+    // SAFETY: what the border says of the program's buffers is true.
+    let (expected, desired, result) = unsafe { words(expected, desired, result, bytes as usize) };
+    let Ok(swap) = Accumulate::compare_swap(number, expected) else { return NOT_NEAR };
+    let desired = &desired[..result.len()];
+    combine_near(runtime, part, displacement, &swap, desired, Some(result))
+}
+
+/// The operands of a compare-and-swap, which may be the same memory as the result.
+///
+/// # Safety
+///
+/// So many bytes, 16 at most, must be readable and writable.
+#[inline(always)]
+unsafe fn words<'a>(
+    expected: *const c_void,
+    desired: *const c_void,
+    result: *mut c_void,
+    bytes: usize,
+) -> ([u8; 16], [u8; 16], &'a mut [u8]) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let read = |from: *const c_void| padded(slice::from_raw_parts(from.cast(), bytes));
+        (read(expected), read(desired), slice::from_raw_parts_mut(result.cast(), bytes))
     }
 }
 
@@ -220,34 +324,24 @@ unsafe extern "C" fn farside_mpi_compare_and_swap(
 ) -> c_int {
     on(window, |runtime, window| {
         // SAFETY: the border passes its own, and what it says of the program's buffers is true.
-        let (target, expected, desired, result) = unsafe {
+        let (target, operand, desired, result) = unsafe {
             let target = (*at).find(runtime, window)?;
             let bytes = target.layout.bytes() as usize;
-            (
-                target,
-                std::slice::from_raw_parts(expected.cast::<u8>(), bytes).to_vec(),
-                std::slice::from_raw_parts(desired.cast::<u8>(), bytes).to_vec(),
-                std::slice::from_raw_parts_mut(result.cast::<u8>(), bytes),
-            )
+            let (expected, desired, result) = words(expected, desired, result, bytes);
+            (target, expected, desired, result)
         };
-        let number = match expected.len() {
-            1 => Some(Number::U8),
-            2 => Some(Number::U16),
-            4 => Some(Number::U32),
-            8 => Some(Number::U64),
-            _ => None,
-        };
-        if let Some(number) = number
+        let (expected, desired) = (&operand[..result.len()], &desired[..result.len()]);
+        if let Some(number) = integer(expected.len())
             && target.is_of_job()
             && target.is_aligned(number.align())
         {
-            let swap = Accumulate::compare_swap(number, padded(&expected))?;
-            return by_farside(runtime, &target, &swap, &desired, Some(result));
+            let swap = Accumulate::compare_swap(number, operand)?;
+            return by_farside(runtime, &target, &swap, desired, Some(result));
         }
         let held = Held::take(runtime, target.part.owner())?;
         target.get_packed(runtime, result)?;
         if *result == *expected {
-            target.put_packed(runtime, &desired)?;
+            target.put_packed(runtime, desired)?;
         }
         held.release()
     })

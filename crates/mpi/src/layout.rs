@@ -24,6 +24,14 @@ pub(crate) struct Type {
     _number: u32,
     /// The bytes of one such number.
     number_bytes: u32,
+    /// The first byte of an element, and the last but one.
+    first: i64,
+    last: i64,
+    /// How far apart the runs of an element are, if all are equally long and equally far apart;
+    /// else zero.
+    stride: i64,
+    /// Whether elements lie one behind the other without gaps, for the border.
+    _is_flat: u32,
 }
 
 /// Elements of a type, from some origin on: an address, or a displacement.
@@ -69,80 +77,155 @@ impl<'a> Layout<'a> {
     }
 
     /// The runs, one after the other; neighbours that touch are one.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Run> + use<'a> {
-        let (runs, kind, count) = (self.runs(), self.kind, self.count);
-        let single = self.contiguous();
-        let many = (0..if single.is_some() { 0 } else { count }).flat_map(move |element| {
-            let start = (element as i64).wrapping_mul(kind.extent);
-            runs.iter().map(move |run| Run { offset: start.wrapping_add(run.offset), ..*run })
-        });
-        single.into_iter().chain(Touching { runs: many, held: None })
+    pub(crate) fn iter(&self) -> Runs<'a> {
+        match self.contiguous() {
+            Some(run) => Runs { single: Some(run), ..Runs::of(Layout { count: 0, ..*self }) },
+            None => Runs::of(*self),
+        }
     }
 
     /// The first and the last byte but one, counted from the origin; `None` if there are none.
+    #[inline]
     pub(crate) fn span(&self) -> Option<(i64, i64)> {
-        let runs = self.runs();
-        if self.count == 0 || runs.is_empty() {
+        if self.count == 0 || self.kind.count == 0 {
             return None;
         }
-        let first = runs.iter().map(|run| run.offset).min()?;
-        let last = runs.iter().map(|run| run.offset.saturating_add(run.bytes as i64)).max()?;
+        let (first, last) = (self.kind.first, self.kind.last);
         let shift = (self.count as i64 - 1).saturating_mul(self.kind.extent);
         Some((first.min(first.saturating_add(shift)), last.max(last.saturating_add(shift))))
     }
 }
 
-/// Joins runs that touch.
-struct Touching<I> {
-    runs: I,
+/// The runs of a layout.
+pub(crate) struct Runs<'a> {
+    /// All there is.
+    single: Option<Run>,
+    steps: Steps<'a>,
+    /// A run that the next one may touch.
     held: Option<Run>,
 }
 
-impl<I: Iterator<Item = Run>> Iterator for Touching<I> {
-    type Item = Run;
-
-    fn next(&mut self) -> Option<Run> {
-        for run in self.runs.by_ref() {
-            match &mut self.held {
-                Some(held) if held.offset.wrapping_add(held.bytes as i64) == run.offset => {
-                    held.bytes += run.bytes;
-                }
-                held => {
-                    let before = held.replace(run);
-                    if before.is_some() {
-                        return before;
-                    }
-                }
-            }
-        }
-        self.held.take()
+impl<'a> Runs<'a> {
+    fn of(layout: Layout<'a>) -> Runs<'a> {
+        let mut steps = Steps::of(layout);
+        Runs { single: None, held: steps.next(), steps }
     }
 }
 
-/// Calls `each` with pieces of two layouts of as many bytes, in step: offset here, offset there,
-/// length. What one has more than the other is left out.
-pub(crate) fn in_step<E>(
+impl Iterator for Runs<'_> {
+    type Item = Run;
+
+    #[inline]
+    fn next(&mut self) -> Option<Run> {
+        if self.single.is_some() {
+            return self.single.take();
+        }
+        let mut held = self.held.take()?;
+        for run in self.steps.by_ref() {
+            if held.offset.wrapping_add(held.bytes as i64) != run.offset {
+                self.held = Some(run);
+                break;
+            }
+            held.bytes += run.bytes;
+        }
+        Some(held)
+    }
+}
+
+/// The runs of each element, as they are.
+struct Steps<'a> {
+    runs: &'a [Run],
+    /// Those of this element that are left.
+    left: std::slice::Iter<'a, Run>,
+    /// Where this element begins, and how many follow.
+    start: i64,
+    extent: i64,
+    more: u64,
+}
+
+impl<'a> Steps<'a> {
+    fn of(layout: Layout<'a>) -> Steps<'a> {
+        let runs = if layout.count == 0 { &[] } else { layout.runs() };
+        let more = layout.count.saturating_sub(1);
+        Steps { runs, left: runs.iter(), start: 0, extent: layout.kind.extent, more }
+    }
+}
+
+impl Iterator for Steps<'_> {
+    type Item = Run;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Run> {
+        if self.left.as_slice().is_empty() && self.more > 0 {
+            self.more -= 1;
+            self.start = self.start.wrapping_add(self.extent);
+            self.left = self.runs.iter();
+        }
+        let run = self.left.next()?;
+        Some(Run { offset: self.start.wrapping_add(run.offset), ..*run })
+    }
+}
+
+/// Equally long runs, equally far apart.
+struct Strided {
+    first: Run,
+    stride: i64,
+    count: u64,
+}
+
+impl Layout<'_> {
+    fn strided(&self) -> Option<Strided> {
+        let Type { stride, count, .. } = *self.kind;
+        let first = *self.runs().first()?;
+        (self.count == 1 && stride != 0).then_some(Strided { first, stride, count })
+    }
+}
+
+/// Calls `each` with pieces of two layouts, in step: offset here, offset there, length. What one
+/// has more than the other is left out.
+#[inline(always)]
+pub(crate) fn in_step(
     here: &Layout<'_>,
     there: &Layout<'_>,
-    mut each: impl FnMut(i64, i64, u64) -> Result<(), E>,
-) -> Result<(), E> {
-    let (mut here, mut there) = (here.iter(), there.iter());
-    let (mut a, mut b) = (here.next(), there.next());
-    while let (Some(left), Some(right)) = (&mut a, &mut b) {
+    mut each: impl FnMut(i64, i64, usize),
+) {
+    if let (Some(left), Some(right)) = (here.contiguous(), there.contiguous()) {
+        return each(left.offset, right.offset, left.bytes.min(right.bytes) as usize);
+    }
+    if let (Some(left), Some(right)) = (here.strided(), there.strided())
+        && left.first.bytes == right.first.bytes
+    {
+        let bytes = left.first.bytes as usize;
+        let (mut here, mut there) = (left.first.offset, right.first.offset);
+        let mut steps = |bytes: usize| {
+            for _ in 0..left.count.min(right.count) {
+                each(here, there, bytes);
+                (here, there) = (here + left.stride, there + right.stride);
+            }
+        };
+        // A word is a load and a store, which the loop must know.
+        return match bytes {
+            8 => steps(8),
+            4 => steps(4),
+            bytes => steps(bytes),
+        };
+    }
+    let (mut here, mut there) = (Steps::of(*here), Steps::of(*there));
+    let (Some(mut left), Some(mut right)) = (here.next(), there.next()) else { return };
+    loop {
         let bytes = left.bytes.min(right.bytes);
-        each(left.offset, right.offset, bytes)?;
-        for run in [left, right] {
-            run.offset += bytes as i64;
-            run.bytes -= bytes;
-        }
-        if a.is_some_and(|run| run.bytes == 0) {
-            a = here.next();
-        }
-        if b.is_some_and(|run| run.bytes == 0) {
-            b = there.next();
+        each(left.offset, right.offset, bytes as usize);
+        for (run, steps) in [(&mut left, &mut here), (&mut right, &mut there)] {
+            if run.bytes > bytes {
+                *run = Run { offset: run.offset + bytes as i64, bytes: run.bytes - bytes };
+                continue;
+            }
+            match steps.next() {
+                Some(next) => *run = next,
+                None => return,
+            }
         }
     }
-    Ok(())
 }
 
 /// Copies the bytes of a buffer into one piece.

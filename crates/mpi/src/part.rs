@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use farside::raw::Memory;
+use farside::raw::{Memory, Request};
 use farside::{Error, Rank, Result};
 
 use crate::foreign::{self, Piece, Way};
@@ -86,6 +86,35 @@ impl Part {
             PlaceOf::Heap { owner, .. } => owner,
             _ => self.rank,
         }
+    }
+
+    /// Returns where it begins in this process; null if loads and stores do not reach it, or if it
+    /// is all of the process's memory.
+    pub(crate) fn near(&self) -> *mut u8 {
+        match self.place {
+            PlaceOf::Heap { near, .. } => near,
+            PlaceOf::Own { start } => start,
+            _ => std::ptr::null_mut(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the bytes that a displacement counts.
+    pub(crate) fn unit(&self) -> i64 {
+        self.unit
+    }
+
+    /// Returns the owner of the job's memory that bytes from a displacement on are in, and their
+    /// offset there, if this process maps it.
+    #[inline(always)]
+    pub(crate) fn near_of_job(&self, displacement: i64, bytes: u64) -> Option<(Rank, u64)> {
+        let PlaceOf::Heap { owner, offset, near } = self.place else { return None };
+        let at = u64::try_from(displacement.checked_mul(self.unit)?).ok()?;
+        let is_inside = at <= self.bytes && bytes <= self.bytes - at;
+        (is_inside && !near.is_null()).then(|| (owner, offset + at))
     }
 
     /// Checks that a layout lies inside.
@@ -206,15 +235,17 @@ impl Target<'_> {
         if let Some(near) = self.near() {
             let to = near.wrapping_offset(self.at as isize);
             runtime.world.note_stores();
-            return in_step(from, &self.layout, |here, there, bytes| {
-                // SAFETY: by the caller's promise; the target was found inside. Both may be the
-                // same memory.
+            in_step(from, &self.layout, |here, there, bytes| {
+                // SAFETY: by the caller's promise; the target was found inside.
                 unsafe {
-                    to.wrapping_offset(there as isize)
-                        .copy_from(base.wrapping_offset(here as isize), bytes as usize);
+                    copy(
+                        base.wrapping_offset(here as isize),
+                        to.wrapping_offset(there as isize),
+                        bytes,
+                    );
                 }
-                Ok(())
             });
+            return Ok(());
         }
         // SAFETY: by the caller's promise.
         let packed = unsafe { Packed::new(base, from) };
@@ -282,6 +313,34 @@ impl Target<'_> {
             .collect()
     }
 
+    /// Starts to read into a buffer, if that can go on while the caller does something else: bytes
+    /// in one piece at both sides, of another node.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Target::get`], until the request is complete.
+    pub(crate) unsafe fn start_get(
+        &self,
+        runtime: &Runtime,
+        base: *mut u8,
+        into: &Layout<'_>,
+    ) -> Result<Option<Request>> {
+        let PlaceOf::Heap { owner, offset, near } = self.part.place else { return Ok(None) };
+        let (Some(here), Some(there)) = (into.contiguous(), self.layout.contiguous()) else {
+            return Ok(None);
+        };
+        // Another thread could wait for the request of this one.
+        let bytes = here.bytes.min(there.bytes);
+        if !near.is_null() || bytes == 0 || runtime.has_threads() {
+            return Ok(None);
+        }
+        let from = offset.wrapping_add(self.at as u64).wrapping_add(there.offset as u64);
+        let first = base.wrapping_offset(here.offset as isize);
+        let place = runtime.heap().memory.at(owner, from);
+        // SAFETY: by the caller's promise.
+        unsafe { Request::get(&runtime.world, place, first, bytes as usize).map(Some) }
+    }
+
     /// Reads into a buffer.
     ///
     /// # Safety
@@ -295,22 +354,25 @@ impl Target<'_> {
     ) -> Result<()> {
         if let Some(near) = self.near() {
             let from = near.wrapping_offset(self.at as isize);
-            return in_step(into, &self.layout, |here, there, bytes| {
-                // SAFETY: by the caller's promise; the target was found inside. Both may be the
-                // same memory.
+            in_step(into, &self.layout, |here, there, bytes| {
+                // SAFETY: by the caller's promise; the target was found inside.
                 unsafe {
-                    base.wrapping_offset(here as isize)
-                        .copy_from(from.wrapping_offset(there as isize), bytes as usize);
+                    copy(
+                        from.wrapping_offset(there as isize),
+                        base.wrapping_offset(here as isize),
+                        bytes,
+                    );
                 }
-                Ok(())
             });
+            return Ok(());
         }
         if let Some(run) = into.contiguous()
             && run.bytes > 0
         {
             let first = base.wrapping_offset(run.offset as isize);
+            let bytes = run.bytes.min(self.layout.bytes());
             // SAFETY: by the caller's promise.
-            let into = unsafe { slice::from_raw_parts_mut(first, run.bytes as usize) };
+            let into = unsafe { slice::from_raw_parts_mut(first, bytes as usize) };
             return self.get_packed(runtime, into);
         }
         let mut packed = vec![0; into.bytes().min(self.layout.bytes()) as usize];
@@ -349,6 +411,23 @@ impl Target<'_> {
                 let pieces = self.pieces(start);
                 runtime.service.transfer(runtime, self.part.rank, &pieces, Way::Read(into))
             }
+        }
+    }
+}
+
+/// Copies bytes; both sides may be the same memory. A word is one load and one store.
+///
+/// # Safety
+///
+/// So many bytes must be readable at the one and writable at the other.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match bytes {
+            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => to.copy_from(from, bytes),
         }
     }
 }

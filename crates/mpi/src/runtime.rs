@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use farside::raw::Memory;
 use farside::{Error, Exchange, Rank, Result, World};
 
+use crate::accumulate::Accumulates;
 use crate::heap::Heap;
 use crate::service::Service;
 use crate::status::guarded;
@@ -37,6 +38,7 @@ pub(crate) struct Runtime {
     /// Words of every rank: see [`crate::accumulate`] and [`crate::service`].
     pub(crate) control: Memory,
     pub(crate) service: Service,
+    pub(crate) accumulates: Accumulates,
     lock: Option<Lock>,
 }
 
@@ -101,6 +103,11 @@ impl Runtime {
             lock.acquire();
         }
         result
+    }
+
+    /// Returns whether several threads of the program may call.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.lock.is_some()
     }
 
     /// Returns the process of a rank, if this one may reach its memory by the kernel's calls.
@@ -185,6 +192,7 @@ fn start(host: Host) -> Result<Runtime> {
         probes,
         control,
         service: Service::default(),
+        accumulates: Accumulates::new(),
         lock,
     })
 }

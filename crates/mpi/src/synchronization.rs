@@ -6,6 +6,9 @@ use std::slice;
 use farside::epoch::Mode;
 use farside::{Rank, Result};
 
+use crate::runtime::if_running;
+use crate::status::OK;
+use crate::transfer::NOT_NEAR;
 use crate::window::{Window, on};
 
 /// # Safety
@@ -30,7 +33,11 @@ extern "C" fn farside_mpi_lock(window: *mut c_void, target: c_int, exclusive: c_
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_unlock(window: *mut c_void, target: c_int) -> c_int {
-    on(window, |_, window| window.epochs.unlock(window.rank(target)?))
+    on(window, |runtime, window| {
+        let target = window.rank(target)?;
+        window.complete_gets(runtime, Some(target))?;
+        window.epochs.unlock(target)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -40,31 +47,59 @@ extern "C" fn farside_mpi_lock_all(window: *mut c_void) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_unlock_all(window: *mut c_void) -> c_int {
-    on(window, |_, window| window.epochs.unlock_all())
+    on(window, |runtime, window| {
+        window.complete_gets(runtime, None)?;
+        window.epochs.unlock_all()
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_flush(window: *mut c_void, target: c_int) -> c_int {
-    on(window, |_, window| window.epochs.flush(window.rank(target)?))
+    on(window, |runtime, window| {
+        let target = window.rank(target)?;
+        window.complete_gets(runtime, Some(target))?;
+        window.epochs.flush(target)
+    })
+}
+
+/// Flushes a target that is locked and whose memory this process maps, or returns [`NOT_NEAR`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_flush_near(window: *const c_void, target: c_int) -> c_int {
+    // SAFETY: the border passes what `farside_mpi_window` gave and was not yet freed.
+    let window = unsafe { &*window.cast::<Window>() };
+    match (if_running(), window.parts.get(target as usize)) {
+        (Some(runtime), Some(part))
+            if window.is_quiet() && runtime.world.flush(part.rank).is_ok() =>
+        {
+            OK
+        }
+        _ => NOT_NEAR,
+    }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_flush_all(window: *mut c_void) -> c_int {
-    on(window, |_, window| {
+    on(window, |runtime, window| {
         window.epochs.check_locked("flush_all")?;
+        window.complete_gets(runtime, None)?;
         window.epochs.flush_all()
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_flush_local(window: *mut c_void, target: c_int) -> c_int {
-    on(window, |_, window| window.epochs.flush_local(window.rank(target)?))
+    on(window, |runtime, window| {
+        let target = window.rank(target)?;
+        window.complete_gets(runtime, Some(target))?;
+        window.epochs.flush_local(target)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_flush_local_all(window: *mut c_void) -> c_int {
-    on(window, |_, window| {
+    on(window, |runtime, window| {
         window.epochs.check_locked("flush_local_all")?;
+        window.complete_gets(runtime, None)?;
         window.epochs.flush_local_all()
     })
 }
@@ -77,9 +112,12 @@ extern "C" fn farside_mpi_sync(window: *mut c_void) -> c_int {
 /// Ends a fence epoch, and begins another unless it is the last.
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_fence(window: *mut c_void, is_last: c_int) -> c_int {
-    on(window, |_, window| match is_last {
-        0 => window.epochs.fence(),
-        _ => window.epochs.last_fence(),
+    on(window, |runtime, window| {
+        window.complete_gets(runtime, None)?;
+        match is_last {
+            0 => window.epochs.fence(),
+            _ => window.epochs.last_fence(),
+        }
     })
 }
 
@@ -109,7 +147,10 @@ unsafe extern "C" fn farside_mpi_begin(
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_complete(window: *mut c_void) -> c_int {
-    on(window, |_, window| window.epochs.complete())
+    on(window, |runtime, window| {
+        window.complete_gets(runtime, None)?;
+        window.epochs.complete()
+    })
 }
 
 #[unsafe(no_mangle)]

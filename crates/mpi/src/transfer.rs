@@ -6,7 +6,7 @@ use farside::Result;
 
 use crate::layout::{Layout, Type};
 use crate::part::Target;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, if_running};
 use crate::window::{Window, on};
 
 /// A buffer of the caller: elements of a type.
@@ -77,17 +77,38 @@ unsafe extern "C" fn farside_mpi_put(
     })
 }
 
+/// Gets. If the get may last, the buffer is the caller's again when the epoch ends, or after a
+/// flush; otherwise at once.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn farside_mpi_get(
     window: *mut c_void,
     into: *const Buffer,
     at: *const At,
+    may_last: c_int,
 ) -> c_int {
     on(window, |runtime, window| {
         // SAFETY: as above.
         unsafe {
             let into = *into;
-            (*at).find(runtime, window)?.get(runtime, into.base(), &into.layout())
+            let target = (*at).find(runtime, window)?;
+            if may_last != 0
+                && let Some(get) = target.start_get(runtime, into.base(), &into.layout())?
+            {
+                return window.keep_get(runtime, target.part.rank, get);
+            }
+            target.get(runtime, into.base(), &into.layout())
         }
     })
+}
+
+/// Returned by what is done only for a target whose memory this process maps, in an epoch in which
+/// nothing is to be done first: the caller goes the long way.
+pub(crate) const NOT_NEAR: c_int = -1;
+
+/// Says that the border has stored to near memory by itself.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_note_stores() {
+    if let Some(runtime) = if_running() {
+        runtime.world.note_stores();
+    }
 }

@@ -1,15 +1,16 @@
 //! Windows: a part on every member of a communicator, and the epochs in which parts are used.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::slice;
 
 use farside::epoch::{self, Options};
+use farside::raw::Request;
 use farside::{Error, Rank, Result};
 
 use crate::part::{Part, PartInfo};
-use crate::runtime::{Runtime, with};
+use crate::runtime::{Runtime, if_running, with};
 use crate::team::CommTeam;
 
 /// What the border holds.
@@ -21,7 +22,12 @@ pub(crate) struct Window {
     /// True while a thread enters a target. It may have to wait for the target's lock, and then
     /// another thread must not ask for the same.
     is_entered: Cell<bool>,
+    /// Gets from far ranks that are under way. What completes operations waits for them.
+    gets: RefCell<Vec<(Rank, Request)>>,
 }
+
+/// So many gets at most are under way.
+const GETS_MAX: usize = 64;
 
 impl Window {
     /// Returns a member's part.
@@ -31,6 +37,20 @@ impl Window {
             Some(part) => Ok(part),
             None => Err(no_member(target, self.parts.len())),
         }
+    }
+
+    /// Returns a member's part; the border has looked at its flags.
+    #[inline(always)]
+    pub(crate) fn near(&self, member: c_int) -> Option<(&'static Runtime, &Part)> {
+        Some((if_running()?, self.parts.get(member as usize)?))
+    }
+
+    /// Begins an operation on a member if nothing is to be done first and only one thread calls.
+    #[inline(always)]
+    pub(crate) fn enter_near(&self, member: c_int) -> Option<(&'static Runtime, &Part)> {
+        let runtime = if_running()?;
+        let part = self.parts.get(usize::try_from(member).ok()?)?;
+        (!runtime.has_threads() && self.epochs.is_entered(part.rank)).then_some((runtime, part))
     }
 
     /// Begins an operation on a target.
@@ -43,6 +63,42 @@ impl Window {
         let entered = self.epochs.enter_target(target);
         self.is_entered.set(false);
         entered
+    }
+
+    /// Returns whether no get is under way.
+    #[inline(always)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.gets.borrow().is_empty()
+    }
+
+    /// Keeps a get that is under way, unless that would be too many.
+    pub(crate) fn keep_get(&self, runtime: &Runtime, from: Rank, get: Request) -> Result<()> {
+        if self.gets.borrow().len() == GETS_MAX {
+            self.complete_gets(runtime, None)?;
+        }
+        self.gets.borrow_mut().push((from, get));
+        Ok(())
+    }
+
+    /// Waits for the gets from a rank, or from all.
+    #[inline(always)]
+    pub(crate) fn complete_gets(&self, runtime: &Runtime, from: Option<Rank>) -> Result<()> {
+        if self.is_quiet() { Ok(()) } else { self.await_gets(runtime, from) }
+    }
+
+    #[cold]
+    fn await_gets(&self, runtime: &Runtime, from: Option<Rank>) -> Result<()> {
+        let all = self.gets.take();
+        let is_meant = |get: &(Rank, Request)| from.is_none_or(|rank| rank == get.0);
+        let (meant, others) = all.into_iter().partition(is_meant);
+        self.gets.replace(others);
+        let meant: Vec<(Rank, Request)> = meant;
+        // Whatever becomes of one, the others are the caller's again only when they are over.
+        let wait = |result: Result<()>, (_, get): (Rank, Request)| {
+            let over = get.wait(&runtime.world);
+            result.and(over)
+        };
+        meant.into_iter().fold(Ok(()), wait)
     }
 
     /// Returns the rank in the world of a member.
@@ -114,12 +170,42 @@ unsafe extern "C" fn farside_mpi_window(
         let parts = parts.iter().map(|info| Part::new(runtime, info)).collect::<Result<_>>()?;
         let options = Options::new().checking(false);
         let epochs = epoch::Window::allocate(team.team(runtime), 0, options)?;
-        let is_entered = Cell::new(false);
-        let made = Window { members: &team.members, parts, epochs, is_entered };
+        let (is_entered, gets) = (Cell::new(false), RefCell::default());
+        let made = Window { members: &team.members, parts, epochs, is_entered, gets };
         // SAFETY: the border passes a pointer of its own.
         unsafe { window.write(ptr::from_mut(Box::leak(Box::new(made))).cast()) };
         Ok(())
     })
+}
+
+/// A member's part as the border needs it for the shortest way to memory.
+#[repr(C)]
+struct NearPart {
+    /// Where it begins in this process, or null.
+    start: *mut u8,
+    bytes: u64,
+    unit: i64,
+    /// Not zero while operations on it may begin at once.
+    open: *const u8,
+}
+
+/// Writes the members' parts, unless several threads may call; returns whether it has.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_window_near(window: *const c_void, near: *mut c_void) -> c_int {
+    // SAFETY: the border passes what `farside_mpi_window` gave and was not yet freed.
+    let window = unsafe { &*window.cast::<Window>() };
+    if if_running().is_none_or(Runtime::has_threads) {
+        return 0;
+    }
+    for (at, part) in window.parts.iter().enumerate() {
+        let Ok(flags) = window.epochs.flags(part.rank) else { return 0 };
+        let (start, open) = (part.near(), flags.as_ptr().cast_const());
+        let entry = NearPart { start, bytes: part.bytes(), unit: part.unit(), open };
+        // SAFETY: the border passes room for as many as there are members; the flags stay where
+        // they are until the window is freed.
+        unsafe { near.cast::<NearPart>().add(at).write(entry) };
+    }
+    1
 }
 
 /// Frees a window. Collective over its team.

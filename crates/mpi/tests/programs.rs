@@ -38,10 +38,23 @@ impl Mpi {
 
     /// Returns the command that starts some ranks of what is appended to it.
     fn launcher(self, ranks: u32) -> Command {
+        self.launcher_with(&[], ranks)
+    }
+
+    /// Returns the same, of a launcher that lets the others go on when one has died.
+    fn patient_launcher(self, ranks: u32) -> Command {
+        match self {
+            OpenMpi => self.launcher_with(&["--enable-recovery"], ranks),
+            Mpich => self.launcher_with(&["-disable-auto-cleanup"], ranks),
+        }
+    }
+
+    fn launcher_with(self, options: &[&str], ranks: u32) -> Command {
         let mut launcher = match self {
             OpenMpi => command("mpirun.openmpi"),
             Mpich => command("mpiexec.hydra"),
         };
+        launcher.args(options);
         // Ranks outnumber processors.
         launcher.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
         launcher.env("OMPI_MCA_mpi_yield_when_idle", "1");
@@ -413,6 +426,76 @@ fn fatal_error_says_what_is_wrong() {
                 assert!(ran.output.contains(word), "no {word:?}: {}", ran.output);
             }
         }
+    }
+}
+
+/// A launcher that is asked to leaves the other ranks alone when one has died.
+#[test]
+fn death_of_a_rank_is_an_error_for_those_who_need_it() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
+        let program = compile(mpi, "death.c");
+        let ranks = if mpi == OpenMpi { 3 } else { 2 };
+        for variables in [ONE_NODE, TWO_NODES] {
+            // Each takes seconds: between nodes one collective place and one that asks a peer.
+            let all = &["fence", "get", "lock", "post"][..];
+            let places = if variables == ONE_NODE || is_long() { all } else { &all[..2] };
+            for &place in places {
+                let named = format!("{}, {place}, {variables:?}", mpi.name());
+                let dead = format!("rank {}", ranks - 1);
+                for (rank, said) in survivors_say(mpi, ranks, variables, &program, place) {
+                    let is_told = said.starts_with("returned: ") && said.contains(&dead);
+                    // Hydra may end the others all the same, if it is faster than they are.
+                    let is_ended = mpi == Mpich && said.is_empty();
+                    assert!(is_told || is_ended, "{named}: rank {rank}: {said:?}");
+                }
+            }
+        }
+        // The handler that every window has at first, and a launcher as it comes.
+        let said = scratch().join("death-fatal");
+        let arguments = ["fence".into(), said.display().to_string(), "fatal".into()];
+        let ran = with_library(mpi, ranks, ONE_NODE).run(&program.path, &arguments);
+        assert!(!ran.status.success() && !ran.output.contains("hangs"), "{ran:?}");
+    }
+}
+
+/// Runs a program whose last rank dies, and returns what each of the others has written.
+fn survivors_say(
+    mpi: Mpi,
+    ranks: u32,
+    variables: &[&str],
+    program: &Program,
+    place: &str,
+) -> Vec<(u32, String)> {
+    let said = scratch().join(format!("death-{}-{place}", mpi.name()));
+    let file = |rank: u32| said.with_extension(rank.to_string());
+    for rank in 0..ranks {
+        let _ = std::fs::remove_file(file(rank));
+    }
+    let mut launcher = mpi.patient_launcher(ranks);
+    launcher.arg("env").args(variables);
+    launcher.arg(format!("LD_PRELOAD={}", mpi.library().display()));
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let ran = run(launcher.arg(&program.path).arg(place).arg(&said));
+    assert!(!ran.output.contains("hangs"), "{ran:?}");
+    let read = |rank: u32| (rank, std::fs::read_to_string(file(rank)).unwrap_or_default());
+    (0..ranks - 1).map(read).collect()
+}
+
+#[test]
+fn summary_says_what_each_rank_has_done() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
+        let path = &program(mpi, "transfer.c").path;
+        let setting = with_library(mpi, 2, &["FARSIDE_MPI_SUMMARY=1"]);
+        let ran = setting.run(path, &["many_small".into()]);
+        for rank in 0..2 {
+            let begin = format!("farside: rank {rank}: ");
+            let is_whole = |line: &str| {
+                let words = ["windows", "one-sided operations", "bytes", "left the processor"];
+                line.contains(&begin) && words.iter().all(|word| line.contains(word))
+            };
+            assert!(ran.output.lines().any(is_whole), "{ran:?}");
+        }
+        assert!(!ran.output.contains(": 0 windows, 0 one-sided"), "{ran:?}");
     }
 }
 

@@ -192,6 +192,7 @@ mod tests {
             Machine { profile: Profile::load("myrinet-2000").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
             nodes: None,
+            link: None,
             servers: Vec::new(),
             provider: None,
             ranks: vec![4, 8, 16],

@@ -209,6 +209,7 @@ mod tests {
             Machine { profile: Profile::load("aries-xc30").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
             nodes: None,
+            link: None,
             servers: Vec::new(),
             provider: None,
             ranks: vec![18],

@@ -57,7 +57,7 @@ fn best_rival(records: &[Record], own: &Record, lock: &str) -> Option<f64> {
     let same = |record: &&Record| {
         (record.ranks, &record.case) == (own.ranks, &own.case) && text_of(record, "lock") == lock
     };
-    let rivals = records.iter().filter(|record| record.system != FARSIDE).filter(same);
+    let rivals = records.iter().filter(|record| record.is_of_rival()).filter(same);
     rivals.filter_map(|record| record.number("per_s")).reduce(f64::max)
 }
 

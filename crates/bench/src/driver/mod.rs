@@ -5,6 +5,7 @@ mod samples;
 mod system;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -14,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::cores::Cores;
+use crate::link::Link;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::rivals::Rival;
@@ -21,9 +23,8 @@ use crate::rivals::Rival;
 use self::samples::Samples;
 pub use self::samples::sample;
 use self::system::System;
+pub use crate::record::FARSIDE;
 
-/// The name of our own system in records.
-pub const FARSIDE: &str = "farside";
 /// The server of far memory unless another is named.
 const USUAL_SERVER: &str = "nic";
 /// The name among servers of the ofi fabric, where the nodes' agents serve, too.
@@ -48,6 +49,8 @@ pub struct Setting {
     /// Into how many nodes the ranks are divided; they reach each other over UDP, and the rivals
     /// over TCP.
     pub nodes: Option<u32>,
+    /// The link between the two nodes, if they do not reach each other over loopback.
+    pub link: Option<Arc<Link>>,
     /// The servers of far memory, which take turns.
     pub servers: Vec<String>,
     /// Over which provider of libfabric, where that carries.
@@ -140,6 +143,8 @@ pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
     const BENCH: &'static str;
     /// What its samples say.
     const LAYOUT: Layout;
+    /// Whether ranks of ours are one of the systems.
+    const HAS_OWN: bool = true;
     /// Whether there is a limit that no system can beat.
     const HAS_LIMIT: bool = false;
     /// Whether every round in virtual time is another run of the machine, with the next seed: where
@@ -171,7 +176,14 @@ pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
     }
     /// The rivals that there is a program for.
     fn rivals() -> &'static [Rival] {
-        &[Rival::Mpich, Rival::OpenMpi, Rival::OpenMpiSm, Rival::OpenShmem]
+        &[
+            Rival::Mpich,
+            Rival::OpenMpi,
+            Rival::OpenMpiSm,
+            Rival::MpichFarside,
+            Rival::OpenMpiFarside,
+            Rival::OpenShmem,
+        ]
     }
     /// What of it a rival can do, on one node or between nodes; nothing if that is nothing.
     fn for_rival(&self, rival: Rival, far: bool) -> Option<Self>;
@@ -303,7 +315,7 @@ pub fn run<P: Plan>(
                         samples.collect(&output, *ranks, system.name(), system.server())?
                     }
                     // What a rival cannot do is a finding; what we cannot do is a failure.
-                    Err(error) if matches!(system, System::Rival(_) | System::Server(_)) => {
+                    Err(error) if system.is_rival() => {
                         let trouble = format!("a rival failed: {}: {error:#}", system.name());
                         if !troubles.contains(&trouble) {
                             troubles.push(trouble);
@@ -348,6 +360,7 @@ mod tests {
             program: PathBuf::new(),
             sim: None,
             nodes: None,
+            link: None,
             servers: Vec::new(),
             provider: None,
             build_directory: PathBuf::new(),

@@ -9,7 +9,7 @@ use farside_launch::Launch;
 use super::{FARSIDE, Limit, OFI, Plan, Setting};
 use crate::machine::Machine;
 use crate::record::{LIMIT, LIMIT_ASLEEP};
-use crate::rivals::{Compiled, Rival};
+use crate::rivals::{Compiled, Reached, Rival};
 
 /// A system that can run a plan.
 pub(super) enum System {
@@ -35,6 +35,15 @@ impl System {
         }
     }
 
+    /// Whether it is somebody else's, so that what it cannot do is a finding and no failure.
+    pub(super) fn is_rival(&self) -> bool {
+        match self {
+            System::Rival(compiled) => compiled.rival.taken_over().is_none(),
+            System::Server(_) => true,
+            System::Farside { .. } | System::Limit(_) => false,
+        }
+    }
+
     pub(super) fn server(&self) -> Option<&str> {
         match self {
             System::Farside { server, .. } => server.as_deref(),
@@ -51,12 +60,16 @@ impl System {
             server: server.clone(),
             program: program.clone(),
         };
-        let mut systems: Vec<System> = servers.iter().map(farside).collect();
+        let mut systems: Vec<System> = match P::HAS_OWN {
+            true => servers.iter().map(farside).collect(),
+            false => Vec::new(),
+        };
         if P::HAS_LIMIT && setting.sim.is_none() {
             let far =
                 |server: Option<String>| System::Limit(server.map_or(Limit::Near, Limit::Far));
             systems.extend(servers.into_iter().map(far));
-            systems.extend(setting.nodes.map(|_| System::Limit(Limit::FarAsleep)));
+            let is_loopback = setting.nodes.is_some() && setting.link.is_none();
+            systems.extend(is_loopback.then_some(System::Limit(Limit::FarAsleep)));
         }
         for &rival in &setting.against {
             ensure!(
@@ -68,7 +81,7 @@ impl System {
             );
             systems.push(match rival.is_server() {
                 true => System::Server(rival),
-                false => System::Rival(Compiled::new(rival, P::BENCH, &setting.build_directory)?),
+                false => System::Rival(Compiled::new(rival, P::BENCH, setting)?),
             });
         }
         Ok(systems)
@@ -96,7 +109,7 @@ impl System {
                 match plan.for_rival(compiled.rival, setting.nodes.is_some()) {
                     Some(plan) => compiled.run(
                         ranks,
-                        setting.nodes.is_some(),
+                        &Reached { far: setting.nodes.is_some(), link: setting.link.as_deref() },
                         &plan.arguments(),
                         plan.deadline(),
                     ),
@@ -150,6 +163,10 @@ fn run_farside<P: Plan>(
             }
         }
     });
+    let launch = match &setting.link {
+        Some(link) => launch.hosts(link.hosts(ranks)?),
+        None => launch,
+    };
     let report = match plan.launcher_cores() {
         Some(cores) => cores.pinned(|| launch.run())??,
         None => launch.run()?,

@@ -17,10 +17,15 @@ pub fn tables(records: &[Record]) -> String {
         "case",
         "barrier",
         "start",
+        "copies",
+        "diffs",
         "time",
         "barrier time",
         "bytes",
         "messages",
+        "faults",
+        "twins",
+        "diffs made",
         "check-in again",
         "release again",
         "all again",
@@ -48,10 +53,15 @@ pub fn tables(records: &[Record]) -> String {
             record.case.clone(),
             text_of(record, "barrier"),
             text_of(record, "start"),
+            text_of(record, "copies"),
+            text_of(record, "diffs"),
             ns("median_ns"),
             ns("barrier_ns"),
             record.number("bytes").map_or("-".to_owned(), |bytes| Unit::Bytes.format(bytes)),
             whole("messages"),
+            whole("faults"),
+            whole("twins"),
+            whole("diffs"),
             mean("check_in_retransmitted"),
             mean("release_retransmitted"),
             mean("retransmitted"),
@@ -62,7 +72,7 @@ pub fn tables(records: &[Record]) -> String {
             saved(record, original, "bytes"),
         ]
     });
-    table(5, &header, rows)
+    table(7, &header, rows)
 }
 
 /// The record that is the same but for one attribute; none if it is the same altogether.
@@ -75,7 +85,9 @@ fn other<'a>(records: &'a [Record], own: &Record, key: &str, value: &str) -> Opt
     records.iter().find(|record| {
         (record.ranks, record.nodes, &record.case) == (own.ranks, own.nodes, &own.case)
             && record.attribute(key) == Some(value.into())
-            && ["barrier", "start", "access", "fetch"].iter().all(|name| same(name, record))
+            && ["barrier", "start", "fetch", "copies", "diffs"]
+                .iter()
+                .all(|name| same(name, record))
     })
 }
 
@@ -129,7 +141,7 @@ const FIGURES: [(&str, &str, &str); 2] =
     [("barrier", "average barrier time", "barrier_ns"), ("time", "run time", "median_ns")];
 
 fn name_of(record: &Record) -> String {
-    format!("{}, {}", text_of(record, "barrier"), text_of(record, "start"))
+    ["barrier", "start", "copies", "diffs"].map(|name| text_of(record, name)).join(", ")
 }
 
 fn bars(records: Vec<&Record>, title: &str, figure: &str) -> Option<String> {
@@ -145,8 +157,8 @@ fn bars(records: Vec<&Record>, title: &str, figure: &str) -> Option<String> {
     let chart = BarChart {
         title: format!("Programs on shared pages: {title}"),
         subtitle: format!(
-            "{ranks} ranks on {nodes} nodes; barrier and start; lower is better ([BST97] figures 3 \
-             to 6)"
+            "{ranks} ranks on {nodes} nodes; barrier, start, copies and diffs; lower is better \
+             ([BST97] figures 3 to 6)"
         ),
         y: Axis::new(title, Scale::Log10, Unit::Ns),
         groups,
@@ -174,7 +186,7 @@ fn curve(records: &[Record], case: &str, title: &str, figure: &str) -> Option<St
     }
     let chart = Chart {
         title: title.into(),
-        subtitle: "barrier and start; lower is better".into(),
+        subtitle: "barrier, start, copies and diffs; lower is better".into(),
         x: Axis::new(if by_nodes { "nodes" } else { "ranks" }, Scale::Log2, Unit::Count),
         y: Axis::new("time", Scale::Log10, Unit::Ns),
         series,

@@ -57,6 +57,9 @@ pub struct Plan {
     pub operations: u64,
     /// Which locks.
     pub locks: Vec<LockSpec>,
+    /// Whether only the last rank takes the lock, and the others wait.
+    #[serde(default)]
+    pub last_only: bool,
 }
 
 impl Plan {
@@ -143,6 +146,8 @@ pub struct Options {
     pub writers_pct: Vec<f64>,
     /// How often each rank takes the lock in virtual time.
     pub operations: u64,
+    /// Whether only the last rank takes the lock, in virtual time.
+    pub last_only: bool,
 }
 
 /// Measures.
@@ -151,6 +156,10 @@ pub fn run(options: &Options) -> Result<Findings> {
     setting.check(1)?;
     setting.check_one_server()?;
     let cases = driver::choose(&options.cases, &CASES)?;
+    ensure!(
+        !options.last_only || setting.sim.is_some(),
+        "--last-only is for virtual time: add --sim"
+    );
     ensure!(options.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
     let mut plans = Vec::new();
     for &ranks in &setting.ranks {
@@ -164,7 +173,8 @@ pub fn run(options: &Options) -> Result<Findings> {
             let operations = if setting.sim.is_some() { options.operations } else { 0 };
             if !locks.is_empty() {
                 let (time, cases) = (setting.time, cases.clone());
-                let plan = Plan { time, cases, writers_pct, operations, locks };
+                let last_only = options.last_only;
+                let plan = Plan { time, cases, writers_pct, operations, locks, last_only };
                 plans.push(AtRanks { ranks, plan });
             }
         }
@@ -195,6 +205,7 @@ mod tests {
             writers_pct: 0.2,
             operations: 7,
             locks: locks.iter().map(|lock| lock.parse().unwrap()).collect(),
+            last_only: false,
         };
         assert_eq!(plan.arguments(), ["20", "lb,sob,acquire", "0.2", "7", &locks.join(",")]);
         assert_eq!(plan.loops().collect::<Vec<_>>(), ["lb", "sob"]);
@@ -215,6 +226,7 @@ mod tests {
             sim: Some(machine),
             nodes: None,
             provider: None,
+            link: None,
             servers: Vec::new(),
             build_directory: "none".into(),
             progress: false,
@@ -226,6 +238,7 @@ mod tests {
             locks,
             writers_pct: writers_pct.to_vec(),
             operations: 10,
+            last_only: false,
         };
         run(&options).unwrap().records
     }

@@ -130,7 +130,7 @@ fn ratio(records: &[&Record], own: &Record) -> Option<f64> {
         return None;
     }
     let same = |record: &&&Record| {
-        record.system != FARSIDE
+        record.is_of_rival()
             && (&record.case, record.ranks) == (&own.case, own.ranks)
             && record.attribute("writers_pct") == own.attribute("writers_pct")
     };

@@ -5,7 +5,9 @@ mod limit;
 mod measure;
 mod pingpong;
 mod report;
+mod stream;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -13,6 +15,7 @@ use farside::World;
 use serde::{Deserialize, Serialize};
 
 use crate::driver::{self, AtRanks, Findings, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
+use crate::link::Link;
 use crate::record::Record;
 use crate::rivals::Rival;
 use crate::timing::Times;
@@ -121,6 +124,12 @@ impl driver::Plan for Plan {
     }
 
     fn run_limit(&self, limit: &Limit, setting: &Setting) -> Result<String> {
+        if let Some(link) = &setting.link {
+            return match self.target {
+                Target::Idle => stream::run(self, link),
+                Target::Computing => Ok(String::new()),
+            };
+        }
         match (self.target, limit) {
             (Target::Idle, Limit::Far(server)) if server == OFI => {
                 pingpong::run(self, setting.provider.as_deref())
@@ -156,11 +165,20 @@ pub struct Options {
     pub cases: Vec<String>,
     /// At which sizes, in bytes.
     pub sizes: Vec<usize>,
+    /// The MTU of a link between two nodes, if they are not to reach each other over loopback.
+    pub mtu: Option<u32>,
 }
 
 /// Measures.
 pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(2)?;
+    if let Some(mtu) = options.mtu {
+        let nodes = options.setting.nodes.unwrap_or(1);
+        ensure!(nodes == 2, "--mtu {mtu}: a link joins 2 nodes, not {nodes}; add --nodes 2");
+        let link = Arc::new(Link::new(mtu, &options.setting.build_directory)?);
+        let setting = Setting { link: Some(link), ..options.setting.clone() };
+        return run(&Options { setting, mtu: None, ..options.clone() });
+    }
     let cases = driver::choose(&options.cases, &CASES)?;
     for &bytes in &options.sizes {
         ensure!(

@@ -35,6 +35,11 @@ const RECEIVER: &str = "receiver";
 /// Figure 5 and figure 6(b) are at this size.
 const BYTES: usize = 32 << 10;
 
+/// Returns the sizes at which a computing target is got from unless others are asked for.
+pub fn usual_receiver_sizes() -> Vec<usize> {
+    vec![BYTES]
+}
+
 /// What one job of one system measures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -46,6 +51,9 @@ pub struct Plan {
     pub sizes: Vec<usize>,
     /// With how many operations in an epoch, at 32 KiB.
     pub operations: Vec<usize>,
+    /// At which sizes the others get from a target that computes, in bytes.
+    #[serde(default = "usual_receiver_sizes")]
+    pub receiver_sizes: Vec<usize>,
     /// Which designs.
     pub designs: Vec<String>,
     /// How long a slice of the target's computation is, between two calls of the library, in
@@ -134,6 +142,8 @@ pub struct Options {
     pub sizes: Vec<usize>,
     /// With how many operations in an epoch, at 32 KiB.
     pub operations: Vec<usize>,
+    /// At which sizes the others get from a target that computes, in bytes.
+    pub receiver_sizes: Vec<usize>,
     /// Which designs.
     pub designs: Vec<String>,
     /// How long a slice of the target's computation is.
@@ -147,7 +157,7 @@ pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(2)?;
     let cases = driver::choose(&options.cases, &CASES)?;
     let designs = driver::choose(&options.designs, &farside_apps::lu::DESIGNS)?;
-    for &bytes in &options.sizes {
+    for &bytes in options.sizes.iter().chain(&options.receiver_sizes) {
         let is_good = bytes >= 8 && bytes.is_multiple_of(8) && bytes <= 16 << 20;
         ensure!(
             is_good,
@@ -177,6 +187,7 @@ pub fn run(options: &Options) -> Result<Findings> {
         cases,
         sizes: options.sizes.clone(),
         operations: options.operations.clone(),
+        receiver_sizes: options.receiver_sizes.clone(),
         designs: designs.clone(),
         slice_us,
         library_ns,
@@ -222,6 +233,7 @@ mod tests {
             cases: vec!["latency".to_owned(), "sender".to_owned()],
             sizes: vec![8, 64],
             operations: vec![1, 4],
+            receiver_sizes: vec![BYTES],
             designs: vec!["direct".to_owned()],
             slice_us: 300,
             library_ns: 0,
@@ -242,6 +254,7 @@ mod tests {
             Machine { profile: Profile::load("infiniband-2008").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
             nodes: None,
+            link: None,
             servers: Vec::new(),
             provider: None,
             ranks: ranks.to_vec(),
@@ -258,6 +271,7 @@ mod tests {
             cases: cases.iter().map(|&case| case.to_owned()).collect(),
             sizes: sizes.to_vec(),
             operations: vec![4],
+            receiver_sizes: usual_receiver_sizes(),
             designs: vec!["direct".into(), "two-sided".into()],
             slice: Duration::from_micros(300),
             message_bytes: 64 << 10,

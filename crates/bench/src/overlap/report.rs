@@ -63,7 +63,7 @@ fn best_rival(records: &[Record], own: &Record) -> Option<f64> {
         (record.ranks, &record.case) == (own.ranks, &own.case)
             && keys.iter().all(|key| record.attribute(key) == own.attribute(key))
     };
-    let rivals = records.iter().filter(|record| record.system != FARSIDE).filter(same);
+    let rivals = records.iter().filter(|record| record.is_of_rival()).filter(same);
     rivals.filter_map(|record| record.number("median_ns")).reduce(f64::min)
 }
 

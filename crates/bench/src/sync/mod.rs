@@ -136,6 +136,7 @@ mod tests {
             program: "none".into(),
             sim: Some(machine),
             nodes: None,
+            link: None,
             servers: Vec::new(),
             provider: None,
             build_directory: "none".into(),

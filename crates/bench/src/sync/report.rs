@@ -37,7 +37,7 @@ fn completes(record: &Record) -> bool {
 
 fn best_rival(records: &[Record], own: &Record) -> Option<f64> {
     let same = |record: &&Record| record.ranks == own.ranks && completes(record) == completes(own);
-    let rivals = records.iter().filter(|record| record.system != FARSIDE).filter(same);
+    let rivals = records.iter().filter(|record| record.is_of_rival()).filter(same);
     rivals.filter_map(|record| record.number("median_ns")).reduce(f64::min)
 }
 

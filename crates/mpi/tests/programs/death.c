@@ -1,0 +1,70 @@
+/* The last rank dies where the first argument says, and the others get an error or an abort, as the
+ * handler of the window says: none of them hangs. What they get is written to a file whose name
+ * begins with the second argument and ends with the rank, because launchers lose what is printed
+ * then; with a third, the handler is that which every window has at first. */
+#include "case.h"
+
+static const char *place;
+static MPI_Win win;
+
+/* The call of a rank that is left, in which it needs the one that has died. */
+static int need(int dead)
+{
+    static int value;
+    int code;
+    if (strcmp(place, "lock") == 0)
+        return MPI_Win_lock(MPI_LOCK_EXCLUSIVE, dead, 0, win);
+    if (strcmp(place, "fence") == 0)
+        return MPI_Win_fence(0, win);
+    if (strcmp(place, "post") == 0) {
+        MPI_Group all, one;
+        MPI_Comm_group(MPI_COMM_WORLD, &all);
+        MPI_Group_incl(all, 1, &dead, &one);
+        code = MPI_Win_start(one, 0, win);
+        return code == MPI_SUCCESS ? MPI_Win_complete(win) : code;
+    }
+    /* Of memory that is gone with its process. */
+    do
+        code = MPI_Get(&value, 1, MPI_INT, dead, 0, 1, MPI_INT, win);
+    while (code == MPI_SUCCESS && (code = MPI_Win_flush(dead, win)) == MPI_SUCCESS);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    int own[16] = { 0 }, *base = own, code;
+    bool is_fatal = argc == 4;
+    char text[MPI_MAX_ERROR_STRING + 1] = "", path[4096];
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    place = argv[1];
+    snprintf(path, sizeof path, "%s.%d", argv[2], me);
+    signal(SIGALRM, too_late);
+    alarm(PATIENCE_S);
+    /* What the library allocates outlives a process; what the process has does not. */
+    if (strcmp(place, "get") == 0)
+        MPI_Win_create(own, sizeof own, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    else
+        MPI_Win_allocate(sizeof own, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    if (!is_fatal)
+        MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    if (strcmp(place, "fence") == 0)
+        MPI_Win_fence(0, win);
+    if (strcmp(place, "get") == 0)
+        MPI_Win_lock_all(0, win);
+    if (strcmp(place, "lock") == 0 && me == ranks - 1)
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, me, 0, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (me == ranks - 1)
+        raise(SIGKILL);
+    code = need(ranks - 1);
+    int length;
+    MPI_Error_string(code, text, &length);
+    FILE *file = fopen(path, "w");
+    fprintf(file, code == MPI_SUCCESS ? "no error\n" : "returned: %s\n", text);
+    fclose(file);
+    /* There is no end in common any more. */
+    _exit(0);
+}
