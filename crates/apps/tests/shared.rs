@@ -2,7 +2,7 @@
 //! and nodes, with every barrier, start and front end.
 
 use farside::Local;
-use farside::dsm::{Access, BarrierKind, Start, has_userfault};
+use farside::dsm::{Access, BarrierKind, Copies, Diffs, Start, has_userfault};
 use farside_apps::shared::{Options, Outcome, Program, run};
 
 /// A size at which parts of ranks share pages, and some ranks have nothing to do.
@@ -34,6 +34,13 @@ fn accesses() -> Vec<Access> {
     all.into_iter().filter(|&access| access != Access::Userfault || has_userfault()).collect()
 }
 
+const KINDS: [(Copies, Diffs); 4] = [
+    (Copies::Node, Diffs::OnDemand),
+    (Copies::Rank, Diffs::Eager),
+    (Copies::Rank, Diffs::OnDemand),
+    (Copies::Node, Diffs::Eager),
+];
+
 fn gives_the_sequential_answer(program: Program) {
     let is_long = std::env::var_os("FARSIDE_LONG").is_some();
     let (mut turn, mut runs) = (0, 0);
@@ -47,8 +54,10 @@ fn gives_the_sequential_answer(program: Program) {
                         if !is_long && turn % 7 != 0 {
                             continue;
                         }
-                        let options =
-                            Options { barrier, start, access: Some(access), ..small(program) };
+                        let (copies, diffs) = KINDS[runs % KINDS.len()];
+                        let usual = small(program);
+                        let access = Some(access);
+                        let options = Options { barrier, start, access, copies, diffs, ..usual };
                         for over_udp in
                             [false, true].into_iter().filter(|&over_udp| nodes > 1 || !over_udp)
                         {
@@ -97,6 +106,8 @@ fn zeroed_pages_save_what_the_paper_says() {
             let options = Options {
                 start,
                 access: Some(Access::Explicit),
+                copies: Copies::Rank,
+                diffs: Diffs::Eager,
                 verify: false,
                 ..Options::new(program)
             };

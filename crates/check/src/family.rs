@@ -11,6 +11,7 @@ pub mod litmus;
 pub mod lock;
 pub mod map;
 pub mod object;
+mod printed;
 pub mod rw;
 pub mod sync;
 mod waiting;

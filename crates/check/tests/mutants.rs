@@ -41,6 +41,12 @@ caught! {
     fn a_chain_that_is_cut_is_caught: "dsm/keeps-to-itself";
     fn a_barrier_of_some_that_is_not_passed_on_is_caught: "dsm/forgets-what-some-told";
     fn one_place_for_all_requests_is_caught: "dsm/uses-one-place";
+    fn a_twin_that_is_renewed_too_early_is_caught: "dsm/renews-twins-early";
+    fn words_after_a_diff_that_are_lost_are_caught: "dsm/forgets-after-diff";
+    fn a_chain_that_goes_on_is_caught: "dsm/keeps-chains";
+    fn a_merge_over_a_neighbours_store_is_caught: "dsm/merges-pages";
+    fn a_merge_beside_the_twin_is_caught: "dsm/merges-beside-twins";
+    fn a_closed_page_that_is_not_told_of_is_caught: "dsm/closes-silently";
     fn a_look_without_validation_is_caught: "map/without-validation";
     fn an_entry_without_order_is_caught: "map/without-order";
     fn a_look_into_a_split_bucket_is_caught: "map/without-depth";

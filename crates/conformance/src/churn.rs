@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use farside::dsm::{Config, Dsm};
+use farside::dsm::{Config, Copies, Dsm};
 use farside::epoch::{self, Design, Mode};
 use farside::lock::Kind;
 use farside::map::Options;
@@ -214,7 +214,9 @@ fn forever(
 /// lock.
 fn share(world: &World, kind: &str) -> Result<()> {
     const PAGES: usize = 64;
-    let config = Config { storage_limit: 1 << 18, ..Config::new(4 * PAGES as u64 * 4096) };
+    // Ranks of one node that share their pages have no faults.
+    let copies = if world.topology().nodes() == 1 { Copies::Rank } else { Copies::Node };
+    let config = Config { storage_limit: 1 << 18, copies, ..Config::new(4 * PAGES as u64 * 4096) };
     let mut dsm = Dsm::new(world, config)?;
     let each = if kind == "fault" { PAGES * 1024 } else { 1 };
     let words = dsm.alloc::<u32>(each * world.size() as usize)?;

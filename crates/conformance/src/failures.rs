@@ -152,6 +152,7 @@ fn complete(fabric: &dyn Connection, started: Started) -> Result<()> {
             known_departures,
             timeout: None,
             soon: true,
+            lasting: None,
         })?;
     }
     Ok(())

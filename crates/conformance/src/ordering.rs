@@ -305,7 +305,8 @@ pub(crate) fn time_alone_can_be_waited_for(world: World) -> Result<()> {
     let known_departures = world.job().failures.departures();
     for soon in [true, false] {
         let timeout = Some(Duration::from_millis(2));
-        let wait = Wait { event: Event::Words(&[]), known_departures, timeout, soon };
+        let wait =
+            Wait { event: Event::Words(&[]), known_departures, timeout, soon, lasting: None };
         ensure_eq(world.fabric().block(&wait)?, Wake::TimedOut, "a wait for time alone")?;
     }
     world.pause(Duration::from_micros(50))?;

@@ -37,12 +37,23 @@ impl Jacobi {
         values
     }
 
-    fn step(&self, [above, beside, below]: [&[f32]; 3], into: &mut [f32]) {
-        into.copy_from_slice(beside);
-        for at in 1..self.columns - 1 {
-            into[at] = (above[at] + below[at] + beside[at - 1] + beside[at + 1]) * 0.25;
+    /// The new points of a row, without those at its ends.
+    fn step(&self, around: Around<impl Iterator<Item = f32>>, into: &mut [f32]) {
+        let Around { above, below, left, right } = around;
+        let others = above.zip(below).zip(left.zip(right));
+        let inside = into[1..self.columns - 1].iter_mut();
+        for (point, ((above, below), (left, right))) in inside.zip(others) {
+            *point = (above + below + left + right) * 0.25;
         }
     }
+}
+
+/// The neighbours of the points of a row, without those at its ends.
+struct Around<I> {
+    above: I,
+    below: I,
+    left: I,
+    right: I,
 }
 
 impl Kernel for Jacobi {
@@ -60,13 +71,19 @@ impl Kernel for Jacobi {
         machine.dsm.barrier()?;
         let inside = mine.start.max(1)..mine.end.min(self.rows - 1).max(mine.start.max(1));
         let mut scratch = vec![0.0; inside.len() * self.columns];
-        let mut rows: [Vec<f32>; 3] = std::array::from_fn(|_| vec![0.0; self.columns]);
         for _ in 0..self.iterations {
             for (row, into) in inside.clone().zip(scratch.chunks_exact_mut(self.columns)) {
-                for (into, row) in rows.iter_mut().zip(row - 1..) {
-                    machine.dsm.view(grid, self.row(row))?.copy_to(0, into);
-                }
-                self.step([&rows[0], &rows[1], &rows[2]], into);
+                let view = |row| machine.dsm.view(grid, self.row(row));
+                let (above, beside, below) = (view(row - 1)?, view(row)?, view(row + 1)?);
+                let last = self.columns - 1;
+                (into[0], into[last]) = (beside.get(0), beside.get(last));
+                let around = Around {
+                    above: above.slice(1..last).iter(),
+                    below: below.slice(1..last).iter(),
+                    left: beside.slice(0..last - 1).iter(),
+                    right: beside.slice(2..last + 1).iter(),
+                };
+                self.step(around, into);
                 machine.computes(FLOPS * self.columns);
             }
             machine.dsm.barrier()?;
@@ -89,7 +106,15 @@ impl Kernel for Jacobi {
         let mut next = grid.clone();
         for _ in 0..self.iterations {
             for row in 1..self.rows - 1 {
-                let around = [row - 1, row, row + 1].map(|row| &grid[self.row(row)]);
+                let [above, beside, below] =
+                    [row - 1, row, row + 1].map(|row| &grid[self.row(row)]);
+                let last = self.columns - 1;
+                let around = Around {
+                    above: above[1..last].iter().copied(),
+                    below: below[1..last].iter().copied(),
+                    left: beside[..last - 1].iter().copied(),
+                    right: beside[2..].iter().copied(),
+                };
                 self.step(around, &mut next[self.row(row)]);
             }
             std::mem::swap(&mut grid, &mut next);

@@ -13,7 +13,7 @@ mod sor;
 use std::io::Write;
 use std::ops::Range;
 
-use farside::dsm::{Access, Config, Dsm, Statistics};
+use farside::dsm::{Access, ArrayStatistics, Config, Copies, Diffs, Dsm, Statistics};
 use farside::fabric::SegmentId;
 use farside::{Error, Result, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -79,6 +79,8 @@ pub struct Outcome {
     pub difference: Option<f64>,
     /// How accesses were noticed.
     pub access: String,
+    /// The ranks that shared one copy, and when diffs were made.
+    pub kind: (Copies, Diffs),
     /// How long a barrier takes when the last rank has come, on average, until the last one has
     /// left; as far as the ranks' clocks are the same.
     pub completion_ns: f64,
@@ -86,6 +88,8 @@ pub struct Outcome {
     pub races: u64,
     /// Where messages of barriers land.
     pub mail: SegmentId,
+    /// What all ranks did together with each array.
+    pub arrays: Vec<ArrayStatistics>,
 }
 
 impl Outcome {
@@ -175,7 +179,15 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
         statistics: a.statistics.and(b.statistics),
     })?;
     let [Done { ns, statistics }] = all;
-    let access = dsm.method().map_or("explicit".to_owned(), |method| method.to_string());
+    let mut arrays = dsm.array_statistics();
+    world.all_reduce(&mut arrays, ArrayStatistics::and)?;
+    let access = match (dsm.method(), dsm.config().access) {
+        (Some(method), _) => method.to_string(),
+        (None, Access::Explicit) => "explicit".to_owned(),
+        // One copy for all ranks.
+        (None, _) => "plain".to_owned(),
+    };
+    let kind = (dsm.config().copies, dsm.config().diffs);
     Ok(Outcome {
         ns,
         sequential_ns: None,
@@ -183,9 +195,11 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
         ranks: world.size(),
         difference: None,
         access,
+        kind,
         completion_ns: completion_ns(world, dsm)?,
         races: races[0],
         mail: dsm.mail_segment(),
+        arrays,
     })
 }
 
@@ -229,6 +243,8 @@ impl Options {
             } else {
                 usual.access
             }),
+            copies: self.copies,
+            diffs: self.diffs,
             fetch: self.fetch,
             storage_limit: self.storage_limit.unwrap_or(usual.storage_limit),
             check_races: self.check_races,
@@ -258,14 +274,16 @@ fn report(options: &Options, outcome: &Outcome) -> Result<()> {
     let done = &outcome.statistics;
     let size: Vec<String> = options.size.iter().map(usize::to_string).collect();
     say(format_args!(
-        "{} {} x {} iterations, {} ranks, barrier {}, start {}, access {}",
+        "{} {} x {} iterations, {} ranks, barrier {}, start {}, access {}, copies {}, diffs {}",
         options.program.name(),
         size.join("x"),
         options.iterations,
         outcome.ranks,
         options.barrier.name(),
         options.start.name(),
-        outcome.access
+        outcome.access,
+        outcome.kind.0.name(),
+        outcome.kind.1.name()
     ))?;
     say(format_args!("  time         {:.3} ms", outcome.ns as f64 / 1e6))?;
     if let Some(sequential_ns) = outcome.sequential_ns {
@@ -297,7 +315,36 @@ fn report(options: &Options, outcome: &Outcome) -> Result<()> {
         done.messages, done.bytes, done.retransmitted
     ))?;
     say(format_args!(
+        "  prefetched   {} pages, {} used, {} wasted",
+        done.prefetched, done.prefetches_used, done.prefetches_wasted
+    ))?;
+    say(format_args!(
         "  storage      {} bytes at most, reclaimed {} times",
         done.storage_peak, done.reclaims
+    ))?;
+    if options.stats { outcome.arrays.iter().try_for_each(report_array) } else { Ok(()) }
+}
+
+/// Says what was done with an array, and what could be done about it.
+fn report_array(array: &ArrayStatistics) -> Result<()> {
+    say(format_args!(
+        "  array        at byte {}, {} bytes: {} read faults, {} write faults, {} twins, {} diffs \
+         applied",
+        array.offset,
+        array.bytes,
+        array.read_faults,
+        array.write_faults,
+        array.twins,
+        array.diffs_applied
+    ))?;
+    if array.moves == 0 {
+        return Ok(());
+    }
+    say(format_args!(
+        "               {} pages were written by nodes {:?} in turns, {} times: let the parts of \
+         ranks begin with pages (multiples of 4096 bytes, `Placement::Pages`)",
+        array.moving_pages,
+        array.moving_writers(),
+        array.moves
     ))
 }

@@ -1,7 +1,7 @@
 //! What can be chosen on the command line.
 
 use farside::Prices;
-use farside::dsm::{Access, BarrierKind, Fetch, Start};
+use farside::dsm::{Access, BarrierKind, Copies, Diffs, Fetch, Start};
 use farside::{Error, Result};
 
 use crate::output::Flag;
@@ -45,7 +45,7 @@ impl Program {
 }
 
 /// Its options.
-const FLAGS: [Flag; 12] = [
+const FLAGS: [Flag; 16] = [
     Flag::new(
         "--size",
         "NxN…",
@@ -59,12 +59,24 @@ const FLAGS: [Flag; 12] = [
         "ACCESS",
         "how accesses are noticed: pager, protect, userfault, explicit",
     ),
-    Flag::new("--fetch", "FETCH", "how diffs are fetched: get, call [default: get]"),
+    Flag::new("--copies", "COPIES", "which ranks share a copy: node, rank [default: node]"),
+    Flag::new("--diffs", "DIFFS", "when diffs are made: on-demand, eager [default: on-demand]"),
+    Flag::new(
+        "--fetch",
+        "FETCH",
+        "how eager diffs of a copy per rank are fetched: get, call [default: get]",
+    ),
     Flag::new("--storage-limit", "BYTES", "when storage is reclaimed"),
     Flag::new("--check-races", "", "look for words that two ranks write without being ordered"),
+    Flag::new(
+        "--stats",
+        "",
+        "say for each array what was done, and which pages move back and forth",
+    ),
     Flag::new("--plot", "FILE", "draw what has come out, as SVG"),
     Flag::new("--flop-ns", "NS", "in virtual time: how long an operation on numbers takes"),
     Flag::new("--fault-ns", "NS", "in virtual time: how long a page fault takes"),
+    Flag::new("--notice-ns", "NS", "in virtual time: how long making or merging a notice takes"),
     Flag::new("--byte-ps", "PS", "in virtual time: how long a byte of a page takes to be copied"),
 ];
 
@@ -88,12 +100,18 @@ pub struct Options {
     pub start: Start,
     /// How accesses are noticed, if not as is usual for the ranks at hand.
     pub access: Option<Access>,
-    /// How diffs are fetched.
+    /// The ranks that share one copy.
+    pub copies: Copies,
+    /// When diffs are made.
+    pub diffs: Diffs,
+    /// How eager diffs of a copy for each rank are fetched.
     pub fetch: Fetch,
     /// When storage is reclaimed, if not as usual.
     pub storage_limit: Option<u64>,
     /// Whether races are looked for.
     pub check_races: bool,
+    /// Whether the statistics of each array are reported.
+    pub stats: bool,
     /// How long an operation on numbers takes, in virtual time.
     pub flop_ns: f64,
     /// What handling pages costs, in virtual time.
@@ -115,9 +133,12 @@ impl Options {
             barrier: BarrierKind::Tree,
             start: Start::Zero,
             access: None,
+            copies: Copies::Node,
+            diffs: Diffs::OnDemand,
             fetch: Fetch::Get,
             storage_limit: None,
             check_races: false,
+            stats: false,
             flop_ns: 0.0,
             prices: Prices::default(),
             plot: None,
@@ -138,8 +159,9 @@ impl Options {
                     program.name()
                 )));
             }
-            if flag == "--check-races" {
-                options.check_races = true;
+            if flag == "--check-races" || flag == "--stats" {
+                options.check_races |= flag == "--check-races";
+                options.stats |= flag == "--stats";
                 continue;
             }
             let value = match name.split_once('=') {
@@ -170,10 +192,13 @@ impl Options {
             "--barrier" => self.barrier = value.parse()?,
             "--start" => self.start = value.parse()?,
             "--access" => self.access = Some(value.parse()?),
+            "--copies" => self.copies = value.parse()?,
+            "--diffs" => self.diffs = value.parse()?,
             "--fetch" => self.fetch = value.parse()?,
             "--storage-limit" => self.storage_limit = Some(number()?),
             "--flop-ns" => self.flop_ns = value.parse().map_err(|_| bad())?,
             "--fault-ns" => self.prices.fault_ns = number()?,
+            "--notice-ns" => self.prices.notice_ns = number()?,
             "--byte-ps" => self.prices.byte_ps = number()?,
             "--plot" => self.plot = Some(value.to_owned()),
             _ => return Err(bad()),

@@ -4,6 +4,7 @@
 //! The red and the black points are two shared arrays. A rank has some rows of both; it needs one
 //! row of its neighbours on either side.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use farside::Result;
@@ -47,16 +48,29 @@ impl Sor {
         values
     }
 
-    /// One row of one colour; `other` are the rows above, beside and below of the other colour.
-    fn relax(&self, row: usize, colour: usize, mine: &mut [f32], other: [&[f32]; 3]) {
-        let [above, beside, below] = other;
-        // In every second row the neighbours to the left and to the right change places.
+    /// The points of a row that change: in every second row the neighbours to the left and to the
+    /// right change places.
+    fn inside(&self, row: usize, colour: usize) -> Range<usize> {
         let shifted = usize::from(!(row + colour).is_multiple_of(2));
-        for at in 1 - shifted..self.half - shifted {
-            let neighbours = beside[at + shifted - 1] + beside[at + shifted];
-            let mean = (above[at] + below[at] + neighbours) * 0.25;
-            mine[at] += OMEGA * (mean - mine[at]);
-        }
+        1 - shifted..self.half - shifted
+    }
+}
+
+/// The neighbours of some points of a row, which have the other colour.
+struct Around<I> {
+    above: I,
+    below: I,
+    left: I,
+    right: I,
+}
+
+/// Moves points of one row of one colour towards the mean of their neighbours, and beyond.
+fn relax(mine: &[Cell<f32>], around: Around<impl Iterator<Item = f32>>) {
+    let Around { above, below, left, right } = around;
+    let others = above.zip(below).zip(left.zip(right));
+    for (point, ((above, below), (left, right))) in mine.iter().zip(others) {
+        let mean = (above + below + (left + right)) * 0.25;
+        point.set(point.get() + OMEGA * (mean - point.get()));
     }
 }
 
@@ -78,18 +92,20 @@ impl Kernel for Sor {
             }
         }
         machine.dsm.barrier()?;
-        let mut rows: [Vec<f32>; 4] = std::array::from_fn(|_| vec![0.0; self.half]);
         for _ in 0..self.iterations {
             for colour in 0..2 {
                 for row in mine.start.max(1)..mine.end.min(self.rows - 1) {
-                    let (own, others) = rows.split_at_mut(1);
-                    for (into, row) in others.iter_mut().zip(row - 1..) {
-                        machine.dsm.view(grids[1 - colour], self.row(row))?.copy_to(0, into);
-                    }
-                    let view = machine.dsm.view_mut(grids[colour], self.row(row))?;
-                    view.copy_to(0, &mut own[0]);
-                    self.relax(row, colour, &mut own[0], [&others[0], &others[1], &others[2]]);
-                    view.copy_from(0, &own[0]);
+                    let other = |row| machine.dsm.view(grids[1 - colour], self.row(row));
+                    let (above, beside, below) = (other(row - 1)?, other(row)?, other(row + 1)?);
+                    let mine = machine.dsm.view_mut(grids[colour], self.row(row))?;
+                    let inside = self.inside(row, colour);
+                    let around = Around {
+                        above: above.slice(inside.clone()).iter(),
+                        below: below.slice(inside.clone()).iter(),
+                        left: beside.slice(0..self.half - 1).iter(),
+                        right: beside.slice(1..self.half).iter(),
+                    };
+                    relax(&mine.cells()[inside], around);
                     machine.computes(FLOPS * self.half);
                 }
                 machine.dsm.barrier()?;
@@ -115,8 +131,17 @@ impl Kernel for Sor {
                 let [red, black] = &mut grids;
                 let (own, other) = if colour == 0 { (red, black) } else { (black, red) };
                 for row in 1..self.rows - 1 {
-                    let others = [row - 1, row, row + 1].map(|row| &other[self.row(row)]);
-                    self.relax(row, colour, &mut own[self.row(row)], others);
+                    let [above, beside, below] =
+                        [row - 1, row, row + 1].map(|row| &other[self.row(row)]);
+                    let inside = self.inside(row, colour);
+                    let around = Around {
+                        above: above[inside.clone()].iter().copied(),
+                        below: below[inside.clone()].iter().copied(),
+                        left: beside[..self.half - 1].iter().copied(),
+                        right: beside[1..].iter().copied(),
+                    };
+                    let mine = Cell::from_mut(&mut own[self.row(row)]).as_slice_of_cells();
+                    relax(&mine[inside], around);
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! Shared pages: small programs without races see what a sequentially consistent memory would show.
 
+mod domains;
 mod programs;
 
 use farside::dsm::variant::{Right, Variant, mutants};
-use farside::dsm::{Access, BarrierKind, Config, Dsm, Start};
+use farside::dsm::{Access, BarrierKind, Config, Copies, Diffs, Dsm, Start};
 use farside::sim::{Policy, staged};
 
 use crate::check::{Check, Setup, Subject};
@@ -13,10 +14,13 @@ use programs as run;
 /// The number of rounds of each rank.
 type Rounds = u32;
 
-/// Two words on each page, so that little makes a page of several writers.
+/// Two words on each page, so that little makes a page of several writers; a copy for each rank and
+/// eager diffs.
 fn config(barrier: BarrierKind) -> Config {
     let (access, page_bytes, locks) = (Access::Explicit, 8, 2);
-    Config { access, barrier, page_bytes, locks, storage_max: 1 << 12, ..Config::new(64) }
+    let (copies, diffs, storage_max) = (Copies::Rank, Diffs::Eager, 1 << 12);
+    let usual = Config::new(64);
+    Config { access, barrier, page_bytes, locks, storage_max, copies, diffs, ..usual }
 }
 
 fn subject<V: Variant>(
@@ -273,5 +277,6 @@ fn wrong() -> Vec<Check> {
 
 /// All checks of shared pages.
 pub fn checks() -> Vec<Check> {
-    [locks(), barriers(), deaths(), many(), wrong()].into_iter().flatten().collect()
+    let paper = [locks(), barriers(), deaths(), many(), wrong()];
+    paper.into_iter().chain(domains::all()).flatten().collect()
 }

@@ -5,7 +5,7 @@ use farside::lock::registry::Style;
 use farside::{Rank, Result, RwLock, World, rw};
 
 use super::waiting::{self, Overtaken, Rule, waits};
-use super::{lock, rw as readers_writers};
+use super::{lock, printed, rw as readers_writers};
 use crate::check::{Check, Setup, Subject};
 use crate::property::Promise;
 
@@ -97,6 +97,13 @@ pub fn checks() -> Vec<Check> {
             "the writer does not wait for readers that are inside",
             library(readers_writers::of_variant("rma-rw", "without-drain", None)),
         )
+        .mutant(Promise::Exclusion, "meets"),
+        Check::new(
+            "example/rma-rw-printed",
+            "RMA-RW as printed: the writer does not wait for readers that are inside",
+            printed::visits,
+        )
+        .setup(Setup::new(2))
         .mutant(Promise::Exclusion, "meets"),
     ]
 }

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use farside_fabric::record::Records;
 use farside_fabric::{
     Accumulate, Agent, Atomic, Caps, Contender, Departure, Effort, Error, Event, ExitCause, Fabric,
     Failures, Handler, HandlerId, Hint, JobState, JobView, Loss, Mapped, Node, OldValue, Ordering,
@@ -138,6 +139,9 @@ impl JobState for Member {
         self.job.lock().roster.note_cause(self.rank, cause);
     }
     fn leave(&self) {}
+    fn records(&self) -> Option<Records> {
+        None
+    }
     fn effort(&self) -> Effort {
         Effort::default()
     }

@@ -7,7 +7,7 @@ use farside::{Rank, Result};
 use crate::family::wrong;
 
 /// The word of a page that is at this place: pages have two words, and all lie in a row.
-fn words<V: Variant>(dsm: &mut Dsm<'_, V>) -> Result<Shared<u32>> {
+pub(super) fn words<V: Variant>(dsm: &mut Dsm<'_, V>) -> Result<Shared<u32>> {
     dsm.alloc_at(16, Placement::At(0))
 }
 

@@ -1,0 +1,383 @@
+//! One copy for the ranks of a node, and diffs on demand: the same promises, at three ranks on one,
+//! two and three nodes.
+
+use farside::dsm::variant::{Marked, Variant, mutants};
+use farside::dsm::{BarrierKind, Config, Copies, Diffs, Dsm, Start};
+use farside::sim::{Policy, staged};
+use farside::{Rank, Result};
+
+use super::{Rounds, config, programs as run};
+use crate::check::{Check, Setup, Subject};
+use crate::family::wrong;
+use crate::property::Promise;
+
+fn domains() -> Config {
+    let (copies, diffs) = (Copies::Node, Diffs::OnDemand);
+    Config { copies, diffs, ..config(BarrierKind::Tree) }
+}
+
+fn reclaiming() -> Config {
+    Config { storage_limit: 0, ..domains() }
+}
+
+/// Four words on each page.
+fn of_four() -> Config {
+    Config { page_bytes: 16, ..domains() }
+}
+
+/// A program whose ranks stay until all are done: their nodes make diffs for the others.
+fn subject<V: Variant>(
+    config: Config,
+    body: fn(&mut Dsm<'_, V>, Rounds) -> Result<()>,
+) -> impl Fn(&Setup) -> Subject {
+    move |setup| {
+        let rounds = setup.rounds;
+        Subject::new(staged(move |world, prepared| {
+            let mut dsm = Dsm::<V>::variant(world, config)?;
+            prepared();
+            body(&mut dsm, rounds)?;
+            dsm.check()?;
+            world.barrier()
+        }))
+    }
+}
+
+/// The schedules in which a wrong variant must show.
+const SCHEDULES: u64 = 20_000;
+/// The random schedules of programs that have too many.
+const SAMPLES: u64 = 5_000;
+
+/// Checks of one program at three ranks on one, two and three nodes: all schedules, or, where a
+/// program has too many on several nodes, random ones.
+macro_rules! on_nodes {
+    ($name:literal, $about:literal, $config:expr, $body:expr) => {
+        [
+            (concat!("dsm/", $name, "-1"), concat!($about, "; one node"), "node:1"),
+            (concat!("dsm/", $name, "-2"), concat!($about, "; two nodes"), "node:2"),
+            (concat!("dsm/", $name, "-3"), concat!($about, "; three nodes"), "node:3"),
+        ]
+        .map(|(name, about, topology)| {
+            let setup = Setup::new(3).topology(topology);
+            Check::new(name, about, subject::<Marked>($config, $body)).setup(setup)
+        })
+    };
+    (random: $name:literal, $about:literal, $config:expr, $body:expr) => {{
+        let [one, two, three] = on_nodes!($name, $about, $config, $body);
+        let random = |check: Check| check.policy(Policy::Random, SAMPLES);
+        [one, random(two), random(three)]
+    }};
+}
+
+/// A program of two ranks on two nodes, all schedules.
+fn pair(
+    name: &'static str,
+    about: &'static str,
+    body: fn(&mut Dsm<'_, Marked>, Rounds) -> Result<()>,
+) -> Check {
+    let setup = Setup::new(2).topology("node:2");
+    Check::new(name, about, subject::<Marked>(domains(), body)).setup(setup)
+}
+
+/// Small programs of two ranks on two nodes.
+fn pairs() -> Vec<Check> {
+    vec![
+        pair("dsm/demand-counting-pair", "no update under a lock is lost", run::counting),
+        pair("dsm/demand-sharing-pair", "both write words of the same pages", run::false_sharing),
+        pair("dsm/demand-current-pair", "words of the current interval are not lost", current),
+        pair("dsm/demand-overtaking-pair", "a newer word is not overtaken", overtaking),
+        pair("dsm/demand-closed-pair", "a page is closed, and opened again", closed),
+    ]
+}
+
+/// All checks of domains.
+pub(super) fn all() -> [Vec<Check>; 6] {
+    [pairs(), right(), stores(), deaths(), many(), wrong_ones()]
+}
+
+/// The promises of locks and barriers.
+fn right() -> Vec<Check> {
+    let original = Config { start: Start::Original, ..domains() };
+    let central = Config { barrier: BarrierKind::Central, ..domains() };
+    [
+        on_nodes!(
+            "demand-passing",
+            "a rank that sees the flag sees the data",
+            domains(),
+            run::message_passing
+        ),
+        on_nodes!(
+            "demand-original",
+            "the same, with pages that only the first node has",
+            original,
+            run::message_passing
+        ),
+        on_nodes!(
+            random: "demand-counting",
+            "no update under a lock is lost",
+            domains(),
+            run::counting
+        ),
+        on_nodes!(random: "demand-chain", "what is told on is seen", domains(), run::chain),
+        on_nodes!(random: "demand-some", "two of three meet, and two others", domains(), run::some),
+        on_nodes!(random: "demand-told", "a barrier of two is passed on", domains(), run::told),
+        on_nodes!(
+            random: "demand-sharing",
+            "all write words of the same pages",
+            domains(),
+            run::false_sharing
+        ),
+        on_nodes!(
+            random: "demand-sharing-central",
+            "all write words of the same pages, with a manager",
+            central,
+            run::false_sharing
+        ),
+        on_nodes!(
+            random: "demand-reclaim",
+            "every barrier throws away what is not needed",
+            reclaiming(),
+            run::false_sharing
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The promises of chains, merges and closed pages.
+fn stores() -> Vec<Check> {
+    [
+        on_nodes!(
+            random: "demand-current",
+            "words that are written while their page is asked for are not lost",
+            domains(),
+            current
+        ),
+        on_nodes!(
+            random: "demand-overtaking",
+            "a newer word is not overtaken by an older one",
+            domains(),
+            overtaking
+        ),
+        on_nodes!(
+            random: "demand-neighbours",
+            "a merge leaves a neighbour's store alone",
+            of_four(),
+            neighbours
+        ),
+        on_nodes!(
+            random: "demand-closed",
+            "a page that is not written for a while is closed, and opened again",
+            domains(),
+            closed
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The promises to survivors of a death.
+fn deaths() -> Vec<Check> {
+    let of = |name, about, topology, body: fn(&mut Dsm<'_, Marked>, Rounds) -> Result<()>| {
+        let setup = Setup::new(3).topology(topology).deaths(1);
+        Check::new(name, about, subject::<Marked>(of_four(), body))
+            .setup(setup)
+            .policy(Policy::Random, 3000)
+    };
+    vec![
+        of(
+            "dsm/demand-barrier-death",
+            "any rank of two nodes dies at any step of a barrier",
+            "node:2",
+            run::false_sharing,
+        ),
+        of(
+            "dsm/demand-lock-death",
+            "any rank of two nodes dies while it has a lock, or waits for it",
+            "node:2",
+            run::counting,
+        ),
+        of(
+            "dsm/demand-merge-death",
+            "any rank of two nodes dies while a neighbour brings a page up to date",
+            "node:2",
+            neighbours,
+        ),
+    ]
+}
+
+/// More ranks than all schedules can be tried for.
+fn many() -> Vec<Check> {
+    let of = |name, about, config| {
+        Check::new(name, about, subject::<Marked>(config, run::mixed))
+            .setup(Setup::new(8).topology("node:4").rounds(2))
+            .policy(Policy::Random, 300)
+    };
+    let central = Config { barrier: BarrierKind::Central, ..domains() };
+    vec![
+        of("dsm/demand-many", "eight ranks on four nodes, locks and barriers", reclaiming()),
+        of("dsm/demand-many-central", "the same with a manager", central),
+    ]
+}
+
+/// The wrong ones.
+fn wrong_ones() -> Vec<Check> {
+    use mutants::{
+        ClosesSilently, ForgetsAfterDiff, KeepsChains, MergesBesideTwins, MergesPages,
+        RenewsTwinsEarly,
+    };
+    let on = |nodes: &str| Setup::new(3).topology(nodes);
+    vec![
+        Check::new(
+            "dsm/renews-twins-early",
+            "renews twins when an interval ends",
+            subject::<RenewsTwinsEarly>(domains(), current),
+        )
+        .setup(on("node:3"))
+        .policy(Policy::Random, SCHEDULES)
+        .mutant(Promise::Consistency, "before its page was asked for"),
+        Check::new(
+            "dsm/forgets-after-diff",
+            "forgets a page when its diff was made",
+            subject::<ForgetsAfterDiff>(domains(), current),
+        )
+        .setup(on("node:3"))
+        .policy(Policy::Random, SCHEDULES)
+        .mutant(Promise::Consistency, "while its page was asked for"),
+        Check::new(
+            "dsm/keeps-chains",
+            "goes on with a chain when another node has written the page",
+            subject::<KeepsChains>(domains(), overtaking),
+        )
+        .setup(on("node:3"))
+        .policy(Policy::Random, SCHEDULES)
+        .mutant(Promise::Consistency, "has overtaken a newer one"),
+        Check::new(
+            "dsm/merges-pages",
+            "merges by writing back the whole page",
+            subject::<MergesPages>(of_four(), neighbours),
+        )
+        .setup(on("node:2"))
+        .policy(Policy::Random, SCHEDULES)
+        .mutant(Promise::Consistency, "overwritten a neighbour's store"),
+        Check::new(
+            "dsm/merges-beside-twins",
+            "merges into the page and not into its twin",
+            subject::<MergesBesideTwins>(of_four(), neighbours),
+        )
+        .setup(on("node:2"))
+        .policy(Policy::Random, SCHEDULES)
+        .mutant(Promise::Consistency, "has come back as its own"),
+        Check::new(
+            "dsm/closes-silently",
+            "closes pages that other ranks of the node can still write",
+            subject::<ClosesSilently>(domains(), closed),
+        )
+        .setup(on("node:2"))
+        .policy(Policy::Random, SCHEDULES)
+        .mutant(Promise::Consistency, "that had been closed"),
+    ]
+}
+
+/// Rank 0 writes a word under a lock, and its neighbour on the page after it. Rank 1 may ask for
+/// the page in between.
+fn current<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+    let all = run::words(dsm)?;
+    match dsm.world().rank().0 {
+        0 => {
+            dsm.locked(0, |dsm| dsm.set(all, 0, 1))?;
+            // The other lock is there for the explorer: between two operations a rank is alone.
+            dsm.locked(1, |dsm| dsm.set(all, 1, 2))?;
+        }
+        1 => {
+            dsm.locked(0, |dsm| dsm.get(all, 0))?;
+        }
+        _ => {}
+    }
+    dsm.barrier()?;
+    match (dsm.get(all, 0)?, dsm.get(all, 1)?) {
+        (1, 2) => Ok(()),
+        (1, _) => Err(wrong("misses a word that was written while its page was asked for")),
+        _ => Err(wrong("misses a word that was written before its page was asked for")),
+    }
+}
+
+/// Ranks 0 and 1 write different words of a page under different locks; then rank 0 writes the word
+/// of rank 1, too, if it has seen it.
+fn overtaking<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+    let all = run::words(dsm)?;
+    let (own, others, has_seen) = (0, 1, 2);
+    match dsm.world().rank().0 {
+        0 => {
+            dsm.locked(0, |dsm| dsm.set(all, own, 1))?;
+            dsm.locked(1, |dsm| {
+                if dsm.get(all, others)? == 5 {
+                    dsm.set(all, others, 6)?;
+                    dsm.set(all, has_seen, 1)?;
+                }
+                Ok(())
+            })?;
+        }
+        1 => dsm.locked(1, |dsm| dsm.set(all, others, 5))?,
+        _ => {}
+    }
+    dsm.barrier()?;
+    let (seen, word) = (dsm.get(all, has_seen)?, dsm.get(all, others)?);
+    if word == 5 + seen {
+        return Ok(());
+    }
+    Err(wrong(format!("sees {word}: an older word has overtaken a newer one")))
+}
+
+/// A rank writes a word under one lock, and again under another; of two ranks that share another
+/// node one looks at a third word of the page, under the first lock, and the other writes the word
+/// beside it, twice.
+fn neighbours<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+    let all = run::words(dsm)?;
+    let topology = dsm.world().topology();
+    // Two ranks of one node, if there are any, and the third.
+    let (writer, looker, neighbour) =
+        if topology.same_node(Rank(1), Rank(2)) { (0, 1, 2) } else { (2, 1, 0) };
+    let me = dsm.world().rank().0;
+    if me == writer {
+        dsm.locked(0, |dsm| dsm.set(all, 0, 1))?;
+        dsm.locked(1, |dsm| dsm.set(all, 0, 2))?;
+    } else if me == looker {
+        dsm.locked(0, |dsm| dsm.get(all, 2))?;
+    } else if me == neighbour {
+        dsm.set(all, 1, 8)?;
+        dsm.set(all, 1, 9)?;
+    }
+    dsm.barrier()?;
+    match (dsm.get(all, 0)?, dsm.get(all, 1)?) {
+        (2, 9) => Ok(()),
+        (2, _) => Err(wrong("a merge has overwritten a neighbour's store")),
+        (seen, _) => Err(wrong(format!("sees {seen}: another's word has come back as its own"))),
+    }
+}
+
+/// Rank 1 writes a page that rank 2 or 0 reads, and then leaves it alone until it is closed.
+fn closed<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+    let all = run::words(dsm)?;
+    let me = dsm.world().rank().0;
+    if me == 1 {
+        dsm.set(all, 0, 1)?;
+    }
+    dsm.barrier()?;
+    if dsm.get(all, 0)? != 1 {
+        return Err(wrong("misses a store before a barrier"));
+    }
+    // Compared and found the same at each of them.
+    for _ in 0..3 {
+        dsm.barrier()?;
+    }
+    if me == 1 {
+        dsm.set(all, 1, 5)?;
+    }
+    dsm.barrier()?;
+    if dsm.get(all, 1)? == 5 {
+        return Ok(());
+    }
+    Err(wrong("misses a store to a page that had been closed"))
+}
