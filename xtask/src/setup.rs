@@ -159,8 +159,12 @@ pub(crate) fn run(root: &Path, runner: &Runner, until: Instant) -> Result<Outcom
         install(&missing, root, runner, until);
         missing = look(NEEDS);
     }
-    let in_ci = env::var("CI").is_ok_and(|value| value == "true" || value == "1");
-    judge(&missing, in_ci)
+    judge(&missing, in_ci())
+}
+
+/// Whether this is a run of continuous integration.
+pub(crate) fn in_ci() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 
 /// The needs that are not met; every need is printed with what was found.

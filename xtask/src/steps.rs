@@ -319,7 +319,7 @@ fn alone(error: Error, command: &str) -> Error {
 
 /// The programs of a step; none for the steps that this program does itself.
 fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
-    let cargo = |line: &str| Task::new(root, "cargo", line);
+    let cargo = |line: &str| built_once(Task::new(root, "cargo", line));
     // A `cargo` that runs another one knows no `+nightly`; rustup does.
     let nightly = |line: &str| Task::new(root, "rustup", &format!("run nightly cargo {line}"));
     let tests = |line: &str| {
@@ -342,7 +342,8 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
                 .variable(works::RECORD, &works::records(root).display().to_string()),
         ],
         Step::Doc => vec![
-            tests("test --workspace --doc"),
+            // With the features of the tests, so that nothing is built again.
+            tests("test --workspace --exclude farside-python --doc"),
             cargo("doc --workspace --no-deps").variable("RUSTDOCFLAGS", "-D warnings"),
         ],
         Step::Loom => vec![
@@ -378,6 +379,14 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
             "semver-checks --workspace {UNPUBLISHED} --baseline-rev {}",
             last_tag(root).unwrap_or_default()
         ))],
+    }
+}
+
+/// In CI everything is built once: what helps to build again, or to debug, only costs time there.
+fn built_once(task: Task) -> Task {
+    match setup::in_ci() {
+        true => task.variable("CARGO_INCREMENTAL", "0").variable("CARGO_PROFILE_DEV_DEBUG", "none"),
+        false => task,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use farside_job::{ENTRY, Kind, Options, check_provider, parse_bytes};
 use farside_launch::{Hosts, Launch, Output, RSH};
 
 use crate::complain;
-use crate::mode::{Asked, Mode};
+use crate::mode::Mode;
+use crate::races::Races;
 
 /// The options of a job.
 #[derive(Args, Clone)]
@@ -46,6 +48,22 @@ pub(crate) struct Job {
     /// End the job after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
+    /// When ranks have waited for this many seconds, say who is stuck and why
+    ///
+    /// The job goes on, unless --stuck-exit says otherwise. `farside why` says it at any time, and
+    /// so does the signal QUIT (Ctrl-\\).
+    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
+    #[arg(env = "FARSIDE_STUCK_AFTER")]
+    stuck_after: Option<Duration>,
+    /// End the job, with status 125, when --stuck-after finds that ranks are stuck
+    #[arg(long, requires = "stuck_after")]
+    stuck_exit: bool,
+    /// Say at the end what each rank has done: operations, bytes, waits, sleeps
+    #[arg(long)]
+    stats: bool,
+    /// Serve what the ranks do at this address, such as 127.0.0.1:9100, as Prometheus reads it
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     /// How long the other ranks may go on after one has failed, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
@@ -68,6 +86,8 @@ pub(crate) struct Job {
     /// Pretend that the ranks are arranged like this, such as node:2,socket:2
     #[arg(long, value_name = "LEVELS", conflicts_with = "hosts")]
     topology: Option<String>,
+    #[command(flatten)]
+    races: Races,
 }
 
 /// The options of a job that spans hosts.
@@ -106,7 +126,7 @@ fn ranks(text: &str) -> Result<u32, String> {
 }
 
 /// A time that is not over before anything has happened.
-fn some_seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn some_seconds(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
         Duration::ZERO => Err("expected more than 0 seconds".into()),
         some => Ok(some),
@@ -240,13 +260,14 @@ impl Job {
     pub(crate) fn run(self, start: Start) -> Result<ExitCode> {
         let me = std::env::current_exe().context("cannot find the running program")?;
         let asked = start.mode.ask(&self)?;
+        let recorder = start.mode.recorder(&self)?;
         let is_own = matches!(start.program, Program::Own);
         let program = match (start.program, &self.span.remote_farside) {
             (Program::Named(program), _) => program,
             (Program::Own, Some(there)) => there.into(),
             (Program::Own, None) => me.clone().into(),
         };
-        let mut launch = if asked.as_ref().is_some_and(Asked::is_one_process) {
+        let mut launch = if asked.is_some() {
             Launch::new(program, 1)?
         } else {
             let ranks = self.ranks()?;
@@ -254,6 +275,7 @@ impl Job {
             let fabric = self.fabric(ranks, hosts.is_some())?;
             let launch =
                 Launch::new(program, ranks)?.options(|options| self.describe(fabric, options));
+            let launch = launch.options(|options| options.is_recorded = recorder.is_some());
             hosts.into_iter().fold(launch, Launch::hosts)
         };
         launch = launch
@@ -261,6 +283,8 @@ impl Job {
             .output(Output::Forward { labels: self.label })
             .grace(self.grace)
             .keep_going(self.keep_going)
+            .stuck_exit(self.stuck_exit)
+            .stats(self.stats)
             .interactive()
             .reaper(me);
         for (name, value) in self.variables {
@@ -269,30 +293,32 @@ impl Job {
         if let Some(asked) = &asked {
             launch = launch.variable(ENTRY, asked.entry.encode()?);
         }
+        let checker = self.races.checker(self.ranks, &self.span.hosts)?;
+        if let Some(path) = checker.as_ref().and_then(|checker| checker.path()) {
+            launch = launch.variable(farside_races::VARIABLE, path);
+        }
         if let Some(directory) = self.directory {
             launch = launch.directory(directory);
         }
         if let Some(timeout) = self.timeout {
             launch = launch.timeout(timeout);
         }
-        let status = launch.run()?.status;
-        if let Some(asked) = asked {
-            let summary = match asked.finish(&start.title, status) {
-                // The program has failed by itself, with this status.
-                Err(error) if status != 0 => {
-                    complain(&format!("{error:#}"));
-                    Vec::new()
-                }
-                summary => summary?,
-            };
-            for line in summary {
-                // The standard output of a user's program is the program's alone.
-                match is_own {
-                    true => writeln!(std::io::stdout(), "{line}")?,
-                    false => complain(&line),
-                }
-            }
+        if let Some(address) = self.metrics {
+            launch = launch.metrics(address);
         }
+        if let Some(time) = self.stuck_after {
+            launch = launch.stuck_after(time);
+        }
+        let report = launch.run()?;
+        let status = report.status;
+        if let Some(recorder) = recorder {
+            let said = recorder.finish(&start.title, status, report.recording)?;
+            said.iter().for_each(|line| complain(line));
+        }
+        if let Some(asked) = asked {
+            tell(asked.finish(&start.title, status), status, is_own)?;
+        }
+        let status = self.races.tell(checker.as_deref(), status)?;
         Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
     }
 
@@ -321,6 +347,26 @@ impl Job {
             _ => Ok(()),
         }
     }
+}
+
+/// Tells what a program that ran all ranks itself says of the run.
+fn tell(summary: Result<Vec<String>>, status: i32, is_own: bool) -> Result<()> {
+    let summary = match summary {
+        // The program has failed by itself, with this status.
+        Err(error) if status != 0 => {
+            complain(&format!("{error:#}"));
+            return Ok(());
+        }
+        summary => summary?,
+    };
+    for line in summary {
+        // The standard output of a user's program is the program's alone.
+        match is_own {
+            true => writeln!(std::io::stdout(), "{line}")?,
+            false => complain(&line),
+        }
+    }
+    Ok(())
 }
 
 impl Span {

@@ -5,12 +5,16 @@
 mod app;
 mod bench;
 mod check;
+mod figures;
 mod info;
 mod job;
 mod manual;
 mod mode;
 mod preload;
+mod races;
 mod run;
+mod top;
+mod why;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -38,6 +42,11 @@ enum Command {
     App(app::Arguments),
     /// Measure, beside rivals and limits
     Bench(bench::Arguments),
+    #[command(
+        about = "Reproduce the published figures, and judge each number",
+        long_about = figures::ABOUT
+    )]
+    Figures(figures::Arguments),
     /// Explore the schedules of protocols, and say whether they keep what they promise
     Check(check::Arguments),
     #[command(
@@ -45,6 +54,16 @@ enum Command {
         long_about = preload::ABOUT
     )]
     Preload(preload::Arguments),
+    #[command(
+        about = "Say which ranks of a running job are stuck, and why",
+        long_about = why::ABOUT
+    )]
+    Why(why::Arguments),
+    #[command(
+        about = "Show what the ranks of a running job do, as it happens",
+        long_about = top::ABOUT
+    )]
+    Top(top::Arguments),
     /// Say what this machine offers, what is too small, and what to do about it
     Info(info::Arguments),
     /// Print completions for a shell
@@ -86,8 +105,11 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::App(arguments) => app::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Figures(arguments) => figures::run(&arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Preload(arguments) => preload::run(&arguments),
+        Command::Why(arguments) => why::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Completions(arguments) => manual::complete(&arguments),
         Command::Man(arguments) => manual::write(&arguments),

@@ -3,15 +3,21 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
+use farside::fabric::observed::Operation;
+use farside::fabric::tracing::Slice;
 use farside::sim::Profile;
 use farside_apps::output::check_target;
 use farside_bench::machine::Machine;
 use farside_job::{Entry, Recording, ReportFile, RunAs, Simulated};
 
-use crate::job::Job;
+use crate::job::{Job, some_seconds};
+
+/// Where the last seconds of a job that has failed are written unless the user says otherwise.
+const FLIGHT_FILE: &str = "farside-flight.html";
 
 /// The kind of ranks, and whether they are recorded.
 #[derive(Args, Clone)]
@@ -29,8 +35,22 @@ pub(crate) struct Mode {
     threads: bool,
     /// Record what every rank does, and write it into this file: a page to look at if it ends in
     /// .html, otherwise JSON for Perfetto or chrome://tracing
+    ///
+    /// Of ranks that are processes, the latest 32768 operations of each are kept, in memory that
+    /// outlives them.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// If the job fails, write what its ranks did in the last seconds before, into the file that
+    /// --trace names or farside-flight.html
+    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
+    flight: Option<Duration>,
+}
+
+/// How the operations of processes are recorded.
+pub(crate) struct Recorder {
+    path: PathBuf,
+    /// Only if the job fails, what happened in this time before its end.
+    flight: Option<Duration>,
 }
 
 /// What a program's entry is asked to do, with the file in which it answers.
@@ -53,7 +73,7 @@ impl Mode {
 
     /// Returns the simulated machine, or nothing if the ranks are processes. Refuses the rest.
     pub(crate) fn measured(&self, topology: Option<String>) -> Result<Option<Machine>> {
-        if self.trace.is_some() {
+        if self.trace.is_some() || self.flight.is_some() {
             bail!(
                 "--trace: a recorder would be measured along with the operations; record a \
                  program instead, with `farside run --trace` or `farside app --trace`"
@@ -75,12 +95,12 @@ impl Mode {
         let run_as = match (simulated, self.threads) {
             (Some(simulated), _) => RunAs::Simulated(simulated),
             (None, true) => RunAs::Threads(job.threads()?),
-            (None, false) if self.trace.is_none() => return Ok(None),
-            (None, false) => {
-                job.check_recorded()?;
-                RunAs::Process
-            }
+            (None, false) => return Ok(None),
         };
+        ensure!(
+            self.flight.is_none(),
+            "--flight is for ranks that are processes: leave it out, or --threads and --sim"
+        );
         if let Some(path) = &self.trace {
             check_target(path).with_context(|| format!("cannot write {}", path.display()))?;
         }
@@ -97,6 +117,18 @@ impl Mode {
             trace: self.trace.clone(),
             options: given.collect::<Vec<&str>>().join(" and "),
         }))
+    }
+
+    /// Returns how the operations of ranks that are processes are to be recorded, if they are.
+    pub(crate) fn recorder(&self, job: &Job) -> Result<Option<Recorder>> {
+        let is_recorded = self.trace.is_some() || self.flight.is_some();
+        if self.sim.is_some() || self.threads || !is_recorded {
+            return Ok(None);
+        }
+        job.check_recorded()?;
+        let path = self.trace.clone().unwrap_or_else(|| FLIGHT_FILE.into());
+        check_target(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Some(Recorder { path, flight: self.flight }))
     }
 
     fn simulated(&self, name: &str, job: &Job) -> Result<Simulated> {
@@ -118,12 +150,62 @@ impl Mode {
     }
 }
 
-impl Asked {
-    /// Whether one process runs all ranks.
-    pub(crate) fn is_one_process(&self) -> bool {
-        !matches!(self.entry.run_as, RunAs::Process)
+impl Recorder {
+    /// Writes the recording of a job that has ended with this status, and returns what is to be
+    /// said of it.
+    pub(crate) fn finish(
+        self,
+        program: &Path,
+        status: i32,
+        recording: Option<Recording>,
+    ) -> Result<Vec<String>> {
+        if self.flight.is_some() && status == 0 {
+            return Ok(Vec::new());
+        }
+        let Some(mut recording) = recording.filter(|recording| !recording.slices.is_empty()) else {
+            return Ok(vec![format!(
+                "{} is not written: no rank of {} has joined the job",
+                self.path.display(),
+                program.display()
+            )]);
+        };
+        if let Some(time) = self.flight {
+            recording.keep_last(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        }
+        write_trace(&self.path, &title(program), &recording)?;
+        let (kept, dropped) = (recording.slices.len(), recording.dropped);
+        let earlier = match (dropped, self.flight) {
+            (0, _) => String::new(),
+            (_, Some(_)) => format!(", and not the {dropped} before them"),
+            (_, None) => {
+                format!(", the latest: there was no room for the {dropped} before them")
+            }
+        };
+        let mut lines = vec![format!("{}: {kept} operations{earlier}", self.path.display())];
+        if self.flight.is_some() {
+            lines.push("the last that each rank did:".to_owned());
+            lines.extend(recording.latest().iter().map(described));
+        }
+        Ok(lines)
     }
+}
 
+/// An operation in words.
+fn described(slice: &Slice) -> String {
+    let Operation { kind, peer, bytes } = slice.operation;
+    let (rank, kind) = (slice.rank, kind.name());
+    let bytes = if bytes > 0 { format!(" of {bytes} bytes") } else { String::new() };
+    let peer = peer.map_or(String::new(), |peer| format!(" with {peer}"));
+    let over = if slice.end_ns == Slice::NOT_OVER { ", not over" } else { "" };
+    format!("  {rank}: {kind}{bytes}{peer}{over}")
+}
+
+/// How a recording calls its program.
+fn title(program: &Path) -> String {
+    program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
+}
+
+impl Asked {
     /// Reads the answer after the program has ended with this status, writes the recording, and
     /// returns the summary. It is an error if nothing in the program has obeyed.
     pub(crate) fn finish(mut self, program: &Path, status: i32) -> Result<Vec<String>> {
@@ -141,8 +223,7 @@ impl Asked {
             );
         }
         if let (Some(path), Some(recording)) = (&self.trace, &report.recording) {
-            let title = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
-            write_trace(path, &title, recording)?;
+            write_trace(path, &title(program), recording)?;
         }
         Ok(report.summary)
     }
@@ -151,7 +232,7 @@ impl Asked {
 fn write_trace(path: &Path, title: &str, recording: &Recording) -> Result<()> {
     let failed = || format!("cannot write {}", path.display());
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(failed)?);
-    let Recording { topology, slices } = recording;
+    let Recording { topology, slices, .. } = recording;
     if path.extension().is_some_and(|extension| extension == "html") {
         farside_trace::page(slices, topology, title, &mut file).with_context(failed)?;
     } else {

@@ -15,9 +15,9 @@ pub(crate) const ABOUT: &str = "Start a program as the ranks of a job
 Output comes line by line, standard input goes to rank 0, signals go to all: Ctrl-Z stops ranks \
 and launcher. When a rank dies, the others hear of it at once.
 
---threads, --sim and --trace need a program whose main function is `#[farside::main] fn \
-main(world: &World)`. With --threads and --sim it is started once, and runs all ranks itself; \
-arguments, standard input and exit status are as usual.
+--threads and --sim need a program whose main function is `#[farside::main] fn main(world: \
+&World)`. It is started once, and runs all ranks itself; arguments, standard input and exit \
+status are as usual.
 
 The exit status is that of the first rank that failed; 128 and the signal's number if a signal \
 ended it, or asked the job to end; 124 if time was up; 141 if the output could not be written.";

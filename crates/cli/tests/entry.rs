@@ -27,6 +27,7 @@ const TESTS: &[(&str, fn())] = &[
         an_error_says_whose_it_is_and_its_rank_is_lost,
     ),
     ("every_way_can_be_recorded", every_way_can_be_recorded),
+    ("a_job_that_fails_leaves_its_last_operations", a_job_that_fails_leaves_its_last_operations),
     ("what_does_not_obey_is_an_error", what_does_not_obey_is_an_error),
     ("what_makes_no_sense_is_refused", what_makes_no_sense_is_refused),
     ("a_job_inside_is_a_job_of_its_own", a_job_inside_is_a_job_of_its_own),
@@ -48,18 +49,7 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    if words.iter().any(|word| word == "--list") {
-        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    let filter = words.iter().find(|word| !word.starts_with('-'));
-    for (name, test) in TESTS {
-        if filter.is_none_or(|filter| name.contains(filter.as_str())) {
-            println!("test {name}");
-            test();
-        }
-    }
-    ExitCode::SUCCESS
+    support::run_tests(TESTS, &words)
 }
 
 mod program {
@@ -93,6 +83,16 @@ mod program {
             ["exit", status] if me == Rank(0) => std::process::exit(status.parse()?),
             ["fail"] if me == Rank(1) => {
                 return Err(Error::Program("rank 1 has had enough".into()).into());
+            }
+            ["die"] => {
+                let window = world.window::<u64>(1)?;
+                if me == Rank(1) {
+                    (0..7).try_for_each(|_| world.get_value(window.at(Rank(0), 0)).map(drop))?;
+                    std::process::Command::new("kill")
+                        .args(["-9", &std::process::id().to_string()])
+                        .status()?;
+                }
+                world.barrier()?;
             }
             ["panic"] if me == Rank(1) => panic!("rank 1 is done for"),
             ["exit" | "fail", ..] => world.barrier()?,
@@ -188,6 +188,30 @@ fn every_way_can_be_recorded() {
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("<!doctype html>"));
 }
 
+fn a_job_that_fails_leaves_its_last_operations() {
+    let scratch = Scratch::new();
+    let path = scratch.file("flight.json");
+    let flight = |words: &[&str]| {
+        run(&["-n", "3", "--flight", "60", "--trace", &path, "--grace", "1"], words).run()
+    };
+    flight(&["sum"]).ends_with(0);
+    assert!(!std::path::Path::new(&path).exists(), "the job did not fail");
+    // Killed in the middle of it, while the others wait for it.
+    let finished = flight(&["die"]).ends_with(128 + 9);
+    finished.says(&["the last that each rank did:", "rank 1: get of 8 bytes with rank 0"]);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    // Tracks are numbered from one.
+    let of = |rank: u64, name: &str| {
+        let is = |event: &&serde_json::Value| {
+            event["cat"] == "operation" && event["name"] == name && event["tid"] == rank + 1
+        };
+        events.iter().filter(is).count()
+    };
+    assert!(of(1, "get") >= 7 && of(0, "wait") > 0, "{text}");
+}
+
 fn what_does_not_obey_is_an_error() {
     let scratch = Scratch::new();
     let path = scratch.file("none.html");
@@ -195,7 +219,6 @@ fn what_does_not_obey_is_an_error() {
     for (options, option) in [
         (&["--threads"][..], "--threads"),
         (&["--sim", "aries-xc30"], "--sim"),
-        (&["--trace", &path], "--trace"),
         (&["--threads", "--trace", &path], "--threads and --trace"),
     ] {
         let command = ["run", "-n", "2"].iter().chain(options);
@@ -205,11 +228,12 @@ fn what_does_not_obey_is_an_error() {
         shells(&[&["-n", "2"], options].concat(), "exit 5").run().ends_with(5);
         // One that joins is told at once.
         let joins = farside(command.chain(&[own.as_str(), "joins"])).run();
-        match option {
-            "--trace" => joins.ends_with(4),
-            _ => joins.ends_with(3).says(&["farside::join", option.split(' ').next().unwrap()]),
-        };
+        joins.ends_with(3).says(&["farside::join", option.split(' ').next().unwrap()]);
     }
+    // Processes are recorded whatever they are, and there is nothing of those that do not join.
+    let traced = ["-n", "2", "--trace", &path];
+    shells(&traced, "exit 0").run().ends_with(0).says(&["no rank", "has joined"]);
+    shells(&traced, "exit 5").run().ends_with(5);
     assert!(!std::path::Path::new(&path).exists(), "nothing was recorded");
 }
 
@@ -226,6 +250,9 @@ fn what_makes_no_sense_is_refused() {
         (&["--threads", "--label"], &["--label"]),
         (&["--trace", &path, "--hosts", "a,b"], &["--trace", "--hosts"]),
         (&["--trace", &nowhere], &["cannot write", &nowhere]),
+        (&["--flight", "3", "--hosts", "a,b"], &["--trace", "--hosts"]),
+        (&["--flight", "3", "--threads"], &["--flight", "--threads"]),
+        (&["--flight", "0"], &["more than 0"]),
     ] {
         let finished = run(&[&["-n", "2"], options].concat(), &["sum"]).run().fails_with(words);
         assert_eq!(finished.stdout(), "", "nothing runs");

@@ -28,6 +28,7 @@ fn the_help_lists_every_command() {
                 "run",
                 "app",
                 "bench",
+                "figures",
                 "check",
                 "info",
                 "--help",
@@ -52,7 +53,7 @@ fn the_command_alone_prints_its_help_and_fails() {
 }
 
 /// The options of every job.
-const JOB: [&str; 26] = [
+const JOB: [&str; 28] = [
     "-n, --ranks <N>",
     "--fabric <FABRIC>",
     "[default: shm",
@@ -77,6 +78,8 @@ const JOB: [&str; 26] = [
     "--seed <N>",
     "--threads",
     "--trace <FILE>",
+    "--flight <SECONDS>",
+    "--metrics <ADDRESS>",
     "-h, --help",
     "Example",
 ];

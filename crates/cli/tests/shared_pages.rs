@@ -36,12 +36,21 @@ fn number_after(text: &str, word: &str) -> u64 {
 fn processes_on_one_node_and_on_several_give_the_sequential_answer() {
     for (program, size) in PROGRAMS {
         let small = ["--size", size, "--iterations", "2"];
-        let original = [&small[..], &["--barrier", "central", "--start", "original"]].concat();
+        let paper = ["--copies", "rank", "--diffs", "eager"];
+        let original = ["--barrier", "central", "--start", "original"];
+        let original = [&small[..], &original, &paper].concat();
         let stdout = agrees(app(program, &["-n", "3"], &original), 3);
         assert!(number_after(&stdout, "cold misses") > 0, "{stdout}");
         let stdout = agrees(app(program, &["-n", "5", "--nodes", "2"], &small), 5);
         assert!(stdout.contains("barrier tree, start zero"), "{stdout}");
         assert_eq!(number_after(&stdout, "cold misses"), 0, "{stdout}");
+        // Ranks of one node share their pages.
+        let stdout = agrees(app(program, &["-n", "3"], &small), 3);
+        assert!(stdout.contains("access plain, copies node, diffs on-demand"), "{stdout}");
+        for none in ["faults ", "reads, ", "twins ", "diffs "] {
+            let after = stdout.rsplit("time  ").next().unwrap_or(&stdout);
+            assert_eq!(number_after(after, none), 0, "{none}: {stdout}");
+        }
     }
 }
 
@@ -80,6 +89,8 @@ fn what_a_program_does_not_take_is_named() {
         ("jacobi", &["--start", "late"], ["\"late\"", "original, zero"]),
         ("barnes", &["--access", "magic"], ["\"magic\"", "explicit"]),
         ("fft3d", &["--fetch", "carrier"], ["\"carrier\"", "get, call"]),
+        ("sor", &["--copies", "none"], ["\"none\"", "node, rank"]),
+        ("sor", &["--diffs", "late"], ["\"late\"", "on-demand, eager"]),
         ("fft3d", &["--size", "8x16x9"], ["9", "powers of two"]),
         ("fft3d", &["--size", "64"], ["[64]", "3 numbers"]),
         ("sor", &["--size", "2x2"], ["[2, 2]", "at least 4"]),
@@ -114,6 +125,7 @@ fn figure(record: &Value, name: &str) -> f64 {
 #[test]
 fn programs_are_measured_on_one_node_and_on_several() {
     let tiny = ["--cases", "jacobi", "--size", "40x90", "--iterations", "2"];
+    let tiny = [&tiny[..], &["--copies", "rank", "--diffs", "eager"]].concat();
     for (nodes, fabric, sizes) in [
         (&["--ranks", "2,3"][..], "shm", [(2, 1), (3, 1)]),
         (&["--nodes", "3,2"], "nic", [(2, 2), (3, 3)]),
@@ -212,6 +224,8 @@ fn bad_options_of_the_bench_are_named() {
         (&["--start", "late"], "no start \"late\""),
         (&["--access", "magic"], "\"magic\""),
         (&["--fetch", "carrier"], "\"carrier\""),
+        (&["--copies", "none"], "\"none\""),
+        (&["--diffs", "late"], "\"late\""),
         (&["--size", "40x90"], "--cases"),
         (&["--size", "40", "--cases", "sor"], "[40]"),
         (&["--iterations", "some"], "some"),

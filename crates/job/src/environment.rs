@@ -105,8 +105,8 @@ pub const VARIABLES: &[Variable] = &[
     launcher(crate::FILE, "the number of the inherited file that is the job's memory"),
     launcher(
         crate::ENTRY,
-        "how `#[farside::main]` runs the program: on threads, on simulated ranks, recorded; set by \
-         `--threads`, `--sim` and `--trace`, a line for each setting",
+        "how `#[farside::main]` runs the program: on threads or on simulated ranks, and whether it \
+         is recorded there; set by `--threads` and `--sim`, a line for each setting",
     ),
     launcher(farside_races::VARIABLE, "where the memory of the race checker is; set by `--races`"),
     launcher(

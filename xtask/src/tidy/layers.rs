@@ -43,6 +43,9 @@ const MAY_NAME_FABRICS: &[&str] = &[
     "crates/bench/src/",
     // Parts of that place: the nodes of a job, and how ranks enter it.
     "crates/job/src/",
+    // A viewer reads the memory of a node, which is the same over every fabric of real ranks.
+    "crates/sight/src/find.rs",
+    "crates/sight/src/read.rs",
     // Simulated jobs are made, not joined: there is nothing to choose.
     "crates/farside/src/sim/mod.rs",
     "crates/farside/src/sim/timed.rs",

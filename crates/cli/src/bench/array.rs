@@ -1,7 +1,5 @@
 //! `farside bench array`.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use farside_bench::array::{self, Options, Shape};
@@ -37,12 +35,12 @@ pub(super) struct Arguments {
     common: Common,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let shapes = arguments.shapes.iter().map(|text| Shape::parse(text)).collect::<Result<_>>()?;
     let common = arguments.common;
     let setting = common.setting(arguments.ranks, 20)?;
     let Findings { records, troubles } =
         array::run(&Options { setting, cases: arguments.cases, shapes, size: arguments.size })?;
     let table = array::tables(&records);
-    common.show(&Report { records, troubles, table, plot: array::plot })
+    Ok((common, Report { records, troubles, table, plot: array::plot }))
 }

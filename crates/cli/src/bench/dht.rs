@@ -1,7 +1,5 @@
 //! `farside bench dht`.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use farside::map::Synchronization;
@@ -40,7 +38,7 @@ pub(super) struct Arguments {
     common: Common,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let locks = match &arguments.locks[..] {
         [] => Synchronization::all(),
         names => names.iter().map(|name| lock(name)).collect::<Result<_>>()?,
@@ -56,5 +54,5 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     let Findings { records, troubles } = dht::run(&options)?;
     let table = dht::tables(&records);
-    common.show(&Report { records, troubles, table, plot: dht::plot })
+    Ok((common, Report { records, troubles, table, plot: dht::plot }))
 }

@@ -1,12 +1,10 @@
 //! `farside bench dsm`.
 
-use std::collections::BTreeSet;
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use farside_bench::driver::Setting;
 use farside_bench::dsm::{self, Options};
+use std::collections::BTreeSet;
 
 use super::{Common, Report};
 
@@ -35,7 +33,14 @@ pub(super) struct Arguments {
     /// virtual time
     #[arg(long, value_name = "ACCESS")]
     access: Option<String>,
-    /// How diffs are fetched: get, call
+    /// Which ranks share a copy: node, rank; those of a node by default, and each has its own in
+    /// virtual time
+    #[arg(long, value_delimiter = ',', value_name = "COPIES,…")]
+    copies: Vec<String>,
+    /// When diffs are made: on-demand, eager; on demand by default, and eagerly in virtual time
+    #[arg(long, value_delimiter = ',', value_name = "DIFFS,…")]
+    diffs: Vec<String>,
+    /// How eager diffs of a copy per rank are fetched: get, call
     #[arg(long, default_value = "get", value_name = "WAY")]
     fetch: String,
     /// How large the problem is instead of as in the paper, such as 2000x1000; for one program
@@ -48,7 +53,7 @@ pub(super) struct Arguments {
     common: Common,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let settings = settings(&arguments.common, &arguments.ranks)?;
     let mut options = Options {
         setting: settings[0].clone(),
@@ -56,6 +61,8 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         barriers: arguments.barrier,
         starts: arguments.start,
         access: arguments.access,
+        copies: arguments.copies,
+        diffs: arguments.diffs,
         fetch: arguments.fetch,
         size: arguments.size,
         iterations: arguments.iterations,
@@ -68,7 +75,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         troubles.extend(found.troubles);
     }
     let table = dsm::tables(&records);
-    arguments.common.show(&Report { records, troubles, table, plot: dsm::plot })
+    Ok((arguments.common, Report { records, troubles, table, plot: dsm::plot }))
 }
 
 /// One for each number of nodes, the smallest first; what is wrong with one of them is said before

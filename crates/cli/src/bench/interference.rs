@@ -1,7 +1,5 @@
 //! `farside bench interference`.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use farside_bench::driver::Findings;
@@ -33,7 +31,7 @@ pub(super) struct Arguments {
     common: Common,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let common = arguments.common;
     let options = Options {
         setting: common.setting(arguments.ranks, 100)?,
@@ -43,5 +41,5 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     let Findings { records, troubles } = interference::run(&options)?;
     let table = interference::tables(&records);
-    common.show(&Report { records, troubles, table, plot: interference::plot })
+    Ok((common, Report { records, troubles, table, plot: interference::plot }))
 }

@@ -1,7 +1,5 @@
 //! `farside bench locks`.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use farside_bench::driver::Findings;
@@ -45,6 +43,9 @@ pub(super) struct Arguments {
     /// How often each rank takes the lock in virtual time, where --time does not count
     #[arg(long, default_value_t = 200, value_name = "N")]
     operations: u64,
+    /// Let only the last rank take the lock, in virtual time: a remote lock without contention
+    #[arg(long, requires = "sim")]
+    last_only: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -54,7 +55,7 @@ fn which_locks() -> String {
     format!("Which locks: {}; all by default", names.join(", "))
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let locks = chosen(&arguments)?;
     let common = arguments.common;
     let options = Options {
@@ -63,10 +64,11 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         locks,
         writers_pct: arguments.writers,
         operations: arguments.operations,
+        last_only: arguments.last_only,
     };
     let Findings { records, troubles } = locks::run(&options)?;
     let table = locks::tables(&records);
-    common.show(&Report { records, troubles, table, plot: locks::plot })
+    Ok((common, Report { records, troubles, table, plot: locks::plot }))
 }
 
 /// The locks asked for, with every combination of the thresholds asked for.

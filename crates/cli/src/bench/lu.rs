@@ -1,7 +1,5 @@
 //! `farside bench lu`.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use farside_bench::driver::Findings;
@@ -47,7 +45,7 @@ pub(super) struct Arguments {
     common: Common,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let common = arguments.common;
     let options = Options {
         setting: common.setting(arguments.ranks, 20)?,
@@ -60,5 +58,5 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     let Findings { records, troubles } = lu::run(&options)?;
     let table = lu::tables(&records);
-    common.show(&Report { records, troubles, table, plot: lu::plot })
+    Ok((common, Report { records, troubles, table, plot: lu::plot }))
 }

@@ -6,6 +6,7 @@ mod dsm;
 mod interference;
 mod locks;
 mod lu;
+mod mpi;
 mod ops;
 mod overlap;
 mod shmem;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use farside_apps::output::check_target;
 use farside_bench::driver::{self, Plan, Setting};
 use farside_bench::record::Record;
@@ -86,6 +87,11 @@ enum Bench {
     /// result. Needs farside-oshcc, which `cargo xtask install --prefix DIR` puts beside farside,
     /// and Open MPI's oshcc and oshrun unless --alone is given.
     Shmem(shmem::Arguments),
+    /// MPI's one-sided calls: one C program, with each MPI alone and with farside preloaded
+    ///
+    /// Single operations of rank 0 on rank 1, and those that all ranks do. Needs the libraries that
+    /// `cargo xtask mpi` builds, and the MPIs of --against: mpich, openmpi; both by default.
+    Mpi(mpi::Arguments),
     /// Programs on shared pages: tables 2 and 3 and figures 3 to 6 of [BST97]
     ///
     /// The barrier with a manager against the one along a tree, and pages that only rank 0 has at
@@ -121,12 +127,12 @@ struct Common {
     /// host-spin-block), or sleeps at once.
     #[arg(long, visible_alias = "server", value_delimiter = ',', value_name = "SERVER,…")]
     servers: Vec<String>,
-    /// Rivals to measure in the same run: mpich, openmpi, openshmem; ga for arrays; redis,
-    /// memcached for hash tables
+    /// Rivals to measure in the same run: mpich, openmpi, openshmem; mpich+farside and
+    /// openmpi+farside with farside preloaded; ga for arrays; redis, memcached for hash tables
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
     /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks,
-    /// interference, hash tables and shmem
+    /// interference, hash tables, shmem and mpi
     #[arg(long, value_name = "MS")]
     time: Option<u64>,
     /// How many rounds; a figure is the median of them
@@ -195,6 +201,7 @@ impl Common {
         Ok(Setting {
             sim: self.mode.measured(self.topology.clone())?,
             nodes,
+            link: None,
             servers: match (self.fabric, &self.servers[..]) {
                 (Some(Kind::Ofi), []) => vec![driver::OFI.into()],
                 (_, servers) => servers.to_vec(),
@@ -227,7 +234,27 @@ impl Common {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
-    match arguments.bench {
+    let (common, report) = report(arguments.bench)?;
+    common.show(&report)
+}
+
+/// Runs a bench by its arguments, as `farside bench` takes them, and returns its records.
+pub(crate) fn records(words: &[String]) -> Result<Vec<Record>> {
+    let name = ["farside bench".to_owned()];
+    let line = CommandLine::try_parse_from(name.iter().chain(words))?;
+    let (_, report) = report(line.bench)?;
+    Ok(report.records)
+}
+
+/// The arguments of `farside bench`, by themselves.
+#[derive(Parser)]
+struct CommandLine {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+fn report(bench: Bench) -> Result<(Common, Report)> {
+    match bench {
         Bench::Ops(arguments) => ops::run(arguments),
         Bench::Sync(arguments) => sync::run(arguments),
         Bench::Locks(arguments) => locks::run(arguments),
@@ -237,6 +264,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Lu(arguments) => lu::run(arguments),
         Bench::Interference(arguments) => interference::run(arguments),
         Bench::Shmem(arguments) => shmem::run(arguments),
+        Bench::Mpi(arguments) => mpi::run(arguments),
         Bench::Dsm(arguments) => dsm::run(arguments),
     }
 }

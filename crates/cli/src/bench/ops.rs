@@ -1,7 +1,5 @@
 //! `farside bench ops`.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use farside_bench::driver::Findings;
@@ -15,7 +13,9 @@ use super::{Common, Report, parse_sizes};
     after_help = "Examples:\n  farside bench ops --ranks 2,16 --against mpich,openmpi,openshmem \
                   --json ops.json --plot plots\n  farside bench ops --nodes 2 --servers \
                   nic,host-poll,host-spin-block,host-block --against mpich,openmpi\n  farside \
-                  bench ops --sim aries-xc30 --ranks 16,256,1024 --time 1 --rounds 1"
+                  bench ops --nodes 2 --mtu 1500 --cases put,get --sizes 1M,64M --against \
+                  openmpi\n  farside bench ops --sim aries-xc30 --ranks 16,256,1024 --time 1 \
+                  --rounds 1"
 )]
 pub(super) struct Arguments {
     /// At how many ranks
@@ -33,15 +33,19 @@ pub(super) struct Arguments {
         value_name = "BYTES,…"
     )]
     sizes: Vec<String>,
+    /// Join the two nodes by a link with this MTU, in network namespaces, instead of loopback; the
+    /// limit is then one TCP stream by iperf3. Needs root
+    #[arg(long, value_name = "BYTES", requires = "nodes")]
+    mtu: Option<u32>,
     #[command(flatten)]
     common: Common,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let sizes = parse_sizes(&arguments.sizes)?;
     let common = arguments.common;
-    let options =
-        Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, sizes };
+    let setting = common.setting(arguments.ranks, 20)?;
+    let options = Options { setting, cases: arguments.cases, sizes, mtu: arguments.mtu };
     let Findings { records, mut troubles } = ops::run(&options)?;
     let is_asked_for =
         options.cases.is_empty() || options.cases.iter().any(|case| case == "compare_swap");
@@ -55,5 +59,5 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         );
     }
     let table = ops::tables(&records);
-    common.show(&Report { records, troubles, table, plot: ops::plot })
+    Ok((common, Report { records, troubles, table, plot: ops::plot }))
 }

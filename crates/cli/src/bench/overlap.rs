@@ -1,6 +1,5 @@
 //! `farside bench overlap`.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -35,6 +34,9 @@ pub(super) struct Arguments {
     /// With how many operations of 32 KiB in an epoch
     #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32", value_name = "N,…")]
     operations: Vec<usize>,
+    /// At which sizes the others of `receiver` get from the target
+    #[arg(long, value_delimiter = ',', default_value = "32K", value_name = "BYTES,…")]
+    receiver_sizes: Vec<String>,
     /// Which designs: direct, two-sided, backoff
     #[arg(
         long,
@@ -54,19 +56,21 @@ pub(super) struct Arguments {
     common: Common,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let sizes = parse_sizes(&arguments.sizes)?;
+    let receiver_sizes = parse_sizes(&arguments.receiver_sizes)?;
     let common = arguments.common;
     let options = Options {
         setting: common.setting(arguments.ranks, 20)?,
         cases: arguments.cases,
         sizes,
         operations: arguments.operations,
+        receiver_sizes,
         designs: arguments.designs,
         slice: Duration::from_micros(arguments.slice),
         message_bytes: parse_bytes(&arguments.eager)? as usize,
     };
     let Findings { records, troubles } = overlap::run(&options)?;
     let table = overlap::tables(&records);
-    common.show(&Report { records, troubles, table, plot: overlap::plot })
+    Ok((common, Report { records, troubles, table, plot: overlap::plot }))
 }

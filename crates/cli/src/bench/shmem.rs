@@ -1,7 +1,5 @@
 //! `farside bench shmem`.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use farside_bench::driver::Findings;
@@ -32,7 +30,7 @@ pub(super) struct Arguments {
     common: Common,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let common = arguments.common;
     let mut setting = common.setting(arguments.ranks, 100)?;
     if setting.against.is_empty()
@@ -44,5 +42,5 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     let Findings { records, troubles } = shmem::run(&Options { setting, cases: arguments.cases })?;
     let table = shmem::tables(&records);
-    common.show(&Report { records, troubles, table, plot: shmem::plot })
+    Ok((common, Report { records, troubles, table, plot: shmem::plot }))
 }

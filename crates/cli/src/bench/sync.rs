@@ -1,7 +1,5 @@
 //! `farside bench sync`.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use farside_bench::driver::Findings;
@@ -29,12 +27,12 @@ pub(super) struct Arguments {
     common: Common,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
     let bytes = parse_bytes(&arguments.bytes)? as usize;
     let common = arguments.common;
     let options =
         Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, bytes };
     let Findings { records, troubles } = sync::run(&options)?;
     let table = sync::tables(&records);
-    common.show(&Report { records, troubles, table, plot: sync::plot })
+    Ok((common, Report { records, troubles, table, plot: sync::plot }))
 }

@@ -8,8 +8,8 @@ use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::process::{ChildStdin, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -264,6 +264,13 @@ impl Running {
         }
     }
 
+    /// Waits until standard error has said this so many times.
+    pub(crate) fn wait_until_says_times(&mut self, words: &str, times: usize) {
+        while String::from_utf8_lossy(&self.stderr).matches(words).count() < times {
+            self.step(&format!("{times} times {words:?} on standard error"));
+        }
+    }
+
     /// Waits until the process of a rank has started, or the command has ended.
     pub(crate) fn wait_for_rank(&mut self, rank: u64) {
         while self.ranks(rank).is_empty() && !marked_pids(&self.mark).is_empty() {
@@ -341,8 +348,9 @@ impl Running {
                 left.iter().filter_map(|&pid| name_and_state(pid)).collect();
             let named = all.iter().filter(|(name, _)| name == "sh");
             let own = name_and_state(pid).map(|(_, state)| state == 'T');
-            let fits = |state: char| (state == 'T') == stopped;
-            // One that was stopped before the child that it has made is anything else counts twice.
+            // A shell that starts a program shares its memory with the child until that is one: the
+            // child is stopped as a shell, and its parent sleeps without a look at signals.
+            let fits = |state: char| if stopped { "TD".contains(state) } else { state != 'T' };
             named.clone().count() >= shells
                 && named.clone().all(|(_, state)| fits(*state))
                 && own == Some(stopped)
@@ -540,4 +548,33 @@ impl Drop for Scratch {
         // What cannot be removed lies where cargo keeps its own files.
         let _ = std::fs::remove_dir_all(&self.path);
     }
+}
+
+/// How many tests run at once where there is no harness: most of them wait.
+const AT_ONCE: usize = 4;
+
+/// Runs the tests that the arguments of a test program without a harness choose.
+pub(crate) fn run_tests(tests: &[(&str, fn())], words: &[String]) -> ExitCode {
+    if words.iter().any(|word| word == "--list") {
+        tests.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let filter = words.iter().find(|word| !word.starts_with('-'));
+    let is_chosen = |name: &str| filter.is_none_or(|filter| name.contains(filter.as_str()));
+    let chosen: Vec<_> = tests.iter().filter(|(name, _)| is_chosen(name)).collect();
+    let (next, failures) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((name, test)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let is_well = std::panic::catch_unwind(test).is_ok();
+                    println!("test {name} ... {}", if is_well { "ok" } else { "FAILED" });
+                    failures.fetch_add(usize::from(!is_well), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let failed = failures.into_inner();
+    println!("test result: {} passed; {failed} failed", chosen.len() - failed);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,0 +1,335 @@
+//! The screen of `farside top`.
+
+use farside_sight::Verdict;
+use farside_sight::doctor::describe_ranks;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
+
+use super::model::{Model, RankRow, short, since};
+use super::state::{State, View};
+
+/// Shades of the heat map, from nothing to the most.
+const SHADES: [&str; 10] = [" ", ".", ":", "-", "=", "+", "*", "#", "%", "@"];
+
+const HELP: &str = "\
+1-4, Tab    ranks, locks, waits, traffic
+Up, Down    select a rank; also j and k, PageUp, PageDown
+Enter       look at the selected rank closely; Esc goes back
+s, r        sort by the next column; reverse
+/           show only ranks that match: number, state, call; Esc: all
+p, Space    freeze, and go on
+?           this help
+q           quit; the job goes on";
+
+pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, state: &State) {
+    let [head, body, foot] =
+        Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
+            .areas(frame.area());
+    draw_head(frame, head, model, state);
+    match (state.zoom, state.view) {
+        (Some(rank), _) => draw_rank(frame, body, model, rank),
+        (None, View::Ranks | View::Waits) => draw_ranks(frame, body, model, state),
+        (None, View::Locks) => draw_locks(frame, body, model, state),
+        (None, View::Traffic) => draw_traffic(frame, body, model, state),
+    }
+    draw_foot(frame, foot, state);
+    if state.shows_help {
+        draw_help(frame);
+    }
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+/// The style of a state, or none without colours.
+fn coloured(state: &State, colour: Color) -> Style {
+    if state.has_colour { Style::new().fg(colour) } else { Style::new() }
+}
+
+fn draw_head(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
+    let verdict = match model.diagnosis.verdict {
+        Verdict::Stuck => coloured(state, Color::Red).add_modifier(Modifier::BOLD),
+        Verdict::Slow => coloured(state, Color::Yellow),
+        Verdict::Healthy => coloured(state, Color::Green),
+    };
+    let operations: f64 = model.ranks.iter().map(|rank| rank.operations_per_second).sum();
+    let bytes: f64 = model.ranks.iter().map(|rank| rank.bytes_per_second).sum();
+    let waits = model.ranks.iter().filter(|rank| rank.state == "waits").count();
+    let first = Line::from(vec![
+        Span::styled(format!("job {} ", model.job), bold()),
+        Span::styled(model.verdict(), verdict),
+        Span::raw(format!(
+            "  {} ranks on {} node{}, {} wait  {} op/s  {}B/s{}",
+            model.ranks.len(),
+            model.nodes,
+            if model.nodes == 1 { "" } else { "s" },
+            waits,
+            short(operations),
+            short(bytes),
+            if state.is_frozen() { "  FROZEN" } else { "" }
+        )),
+    ]);
+    let second = match model.diagnosis.findings.first() {
+        Some(finding) => Line::from(finding.what.clone()),
+        None => Line::from(model.command.clone()),
+    };
+    frame.render_widget(Paragraph::new(vec![first, second]), area);
+}
+
+fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let mut spans = Vec::new();
+    for (at, view) in View::ALL.into_iter().enumerate() {
+        let style = if view == state.view && state.zoom.is_none() {
+            Style::new().add_modifier(Modifier::REVERSED)
+        } else {
+            Style::new()
+        };
+        spans.push(Span::styled(format!(" {} {} ", at + 1, view.name()), style));
+    }
+    let rest = if state.is_typing {
+        format!("  show only: {}_", state.filter)
+    } else if state.filter.is_empty() {
+        format!("  sort: {}   ? help  q quit", state.sort.name())
+    } else {
+        format!("  only {:?} (Esc: all)   ? help  q quit", state.filter)
+    };
+    spans.push(Span::raw(rest));
+    frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// The columns of ranks but for the last, and their widths: those of a wide screen.
+const USUAL_COLUMNS: [(&str, u16); 8] = [
+    ("rank", 4),
+    ("node", 4),
+    ("state", 9),
+    ("       for", 10),
+    ("  op/s", 6),
+    ("   B/s", 6),
+    ("sleeps", 6),
+    (" process", 8),
+];
+
+fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
+    let (is_wide, is_narrow) = (area.width >= 110, area.width < 64);
+    let rows = state.rows(model);
+    let style = |row: &RankRow| match row.state {
+        "waits" if model.diagnosis.stuck.contains(&row.rank) => coloured(state, Color::Red),
+        "waits" => coloured(state, Color::Yellow),
+        "stopped" | "lost" | "gone" => coloured(state, Color::Red),
+        _ => Style::new(),
+    };
+    // A narrow screen has room for what matters most.
+    let columns: &[(&str, u16)] = match (is_narrow, is_wide) {
+        (true, _) => &[("rank", 4), ("state", 9), ("       for", 10)],
+        (_, false) => &USUAL_COLUMNS[..6],
+        (_, true) => &USUAL_COLUMNS,
+    };
+    let cells = |row: &&RankRow| {
+        let cell = |column: &str| match column.trim() {
+            "rank" => format!("{:>4}", row.rank),
+            "node" => format!("{:>4}", row.node),
+            "state" => row.state.to_owned(),
+            "for" => format!("{:>10}", since(row.for_ns)),
+            "op/s" => format!("{:>6}", short(row.operations_per_second)),
+            "B/s" => format!("{:>6}", short(row.bytes_per_second)),
+            "sleeps" => format!("{:>6}", short(row.sleeps_per_second)),
+            _ => format!("{:>8}", row.process),
+        };
+        let does = if is_wide { row.does.clone() } else { without_folders(&row.does) };
+        let cells = columns.iter().map(|(column, _)| cell(column)).chain([does]);
+        Row::new(cells).style(style(row))
+    };
+    let header = columns.iter().map(|(column, _)| *column).chain(["does"]);
+    let widths = columns.iter().map(|(_, width)| *width);
+    let widths = widths.map(Constraint::Length).chain([Constraint::Min(10)]);
+    let table = Table::new(rows.iter().map(cells), widths)
+        .header(Row::new(header).style(bold()))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let selected = (!rows.is_empty()).then(|| state.selected.min(rows.len() - 1));
+    let mut chosen = TableState::new().with_selected(selected);
+    frame.render_stateful_widget(table, area, &mut chosen);
+}
+
+/// What a rank does, with the name of the file alone in its place.
+fn without_folders(does: &str) -> String {
+    match does.rsplit_once('(') {
+        Some((what, place)) => format!("{what}({}", place.rsplit('/').next().unwrap_or(place)),
+        None => does.to_owned(),
+    }
+}
+
+fn draw_locks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
+    let rows = model.locks.iter().map(|lock| {
+        let (holder, place) = match &lock.holder {
+            Some((rank, place)) => (format!("rank {rank}"), place.clone()),
+            None => ("?".to_owned(), String::new()),
+        };
+        let waiters =
+            if lock.waiters.is_empty() { String::new() } else { describe_ranks(&lock.waiters) };
+        let queue = format!("{:>5}", lock.waiters.len());
+        let place = if area.width >= 110 { place } else { without_folders(&format!("({place})")) };
+        let cells = [lock.name.clone(), holder, queue, since(lock.longest_ns), waiters, place];
+        let is_hot = lock.waiters.len() > 1;
+        Row::new(cells).style(if is_hot { coloured(state, Color::Yellow) } else { Style::new() })
+    });
+    let widths = [
+        Constraint::Min(14),
+        Constraint::Length(9),
+        Constraint::Length(5),
+        Constraint::Length(10),
+        Constraint::Min(14),
+        Constraint::Min(10),
+    ];
+    let header = ["lock", "holder", "queue", "longest", "waiters", "held since"];
+    let table = Table::new(rows, widths).header(Row::new(header).style(bold()));
+    frame.render_widget(table, area);
+}
+
+/// Who talks to whom: a row for each origin, a column for each target.
+fn draw_traffic(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
+    let rates = model.ranks.iter().flat_map(|rank| rank.peers.iter().map(|&(_, rate)| rate));
+    let most = rates.fold(0.0, f64::max);
+    let mut lines = vec![Line::styled(
+        format!("operations a second, origin by target; @ is {}", short(most)),
+        bold(),
+    )];
+    for rank in &model.ranks {
+        let mut spans = vec![Span::raw(format!("{:>5} ", rank.rank))];
+        for target in 0..model.ranks.len() as u32 {
+            let rate = rank.peers.iter().find(|&&(peer, _)| peer == target);
+            let rate = rate.map_or(0.0, |&(_, rate)| rate);
+            let level = if most > 0.0 { (rate / most * 9.0).ceil() as usize } else { 0 };
+            let colour = [Color::Reset, Color::Blue, Color::Green, Color::Yellow, Color::Red];
+            let style = coloured(state, colour[level.min(9).div_ceil(3).min(4)]);
+            spans.push(Span::styled(SHADES[level.min(9)].repeat(2), style));
+        }
+        lines.push(Line::from(spans));
+    }
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn draw_rank(frame: &mut Frame<'_>, area: Rect, model: &Model, rank: u32) {
+    let Some(row) = model.ranks.iter().find(|row| row.rank == rank) else { return };
+    let mut lines = vec![
+        Line::styled(format!("rank {rank}, node {}, process {}", row.node, row.process), bold()),
+        Line::from(format!("{} {}", row.state, since(row.for_ns))),
+        Line::from(row.does.clone()),
+        Line::from(format!(
+            "{} operations ({}/s), {} bytes ({}/s)",
+            row.operations,
+            short(row.operations_per_second),
+            row.bytes,
+            short(row.bytes_per_second)
+        )),
+    ];
+    lines.extend(row.held.iter().map(|held| Line::from(format!("holds {held}"))));
+    let mut peers = row.peers.clone();
+    peers.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let peers = peers.iter().map(|(peer, rate)| format!("rank {peer}: {} op/s", short(*rate)));
+    lines.extend(peers.take(20).map(Line::from));
+    let mine = |ranks: &[u32]| ranks.contains(&rank);
+    for finding in model.diagnosis.findings.iter().filter(|finding| mine(&finding.ranks)) {
+        lines.push(Line::from(format!("- {}", finding.what)));
+    }
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
+}
+
+fn draw_help(frame: &mut Frame<'_>) {
+    let lines = HELP.lines().count() as u16 + 2;
+    let area = frame.area();
+    let (width, height) = (area.width.min(78), area.height.min(lines));
+    let help = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
+    frame.render_widget(Clear, help);
+    frame.render_widget(Paragraph::new(HELP).block(Block::bordered().title(" keys ")), help);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::State;
+    use super::*;
+    use farside_sight::diagnose;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent};
+
+    fn model() -> Model {
+        let snapshot = farside_sight::Snapshot::default();
+        let ranks = (0..3)
+            .map(|rank| RankRow {
+                rank,
+                state: if rank == 1 { "waits" } else { "computes" },
+                for_ns: 12_300_000_000,
+                does: "waits for lock `table` (src/main.rs:33)".into(),
+                peers: vec![(0, 1000.0), (2, 10.0)],
+                ..RankRow::default()
+            })
+            .collect();
+        Model {
+            job: 1234,
+            command: "./program".into(),
+            nodes: 1,
+            processors: 4,
+            diagnosis: diagnose(&snapshot, &snapshot),
+            ranks,
+            locks: vec![super::super::model::LockRow {
+                name: "lock `table`".into(),
+                holder: Some((0, "src/main.rs:31".into())),
+                waiters: vec![1, 2],
+                longest_ns: 5_000_000_000,
+            }],
+        }
+    }
+
+    fn shown(state: &State, width: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, 16)).unwrap();
+        terminal.draw(|frame| draw(frame, &model(), state)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let rows = buffer.content().chunks(width.into());
+        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>() + "\n").collect()
+    }
+
+    fn press(state: &mut State, code: KeyCode) {
+        state.press(KeyEvent::from(code), &model());
+    }
+
+    #[test]
+    fn every_view_fits_narrow_and_wide_screens() {
+        for width in [40, 80, 160] {
+            let mut state = State::new(false);
+            assert!(shown(&state, width).contains("job 1234 healthy"));
+            press(&mut state, KeyCode::Char('2'));
+            assert!(shown(&state, width).contains("lock `table`"), "{}", shown(&state, width));
+            press(&mut state, KeyCode::Tab);
+            let waits = shown(&state, width);
+            assert!(waits.contains("12.3 s") && !waits.contains("computes"), "{waits}");
+            press(&mut state, KeyCode::Char('4'));
+            assert!(shown(&state, width).contains("@@  .."), "{}", shown(&state, width));
+            press(&mut state, KeyCode::Char('?'));
+            assert!(shown(&state, width).contains("keys"));
+        }
+        assert!(shown(&State::new(true), 160).contains("process"));
+        assert!(shown(&State::new(true), 160).contains("(src/main.rs:33)"));
+        assert!(shown(&State::new(true), 80).contains("`table` (main.rs:33)"));
+    }
+
+    #[test]
+    fn ranks_can_be_filtered_frozen_and_looked_at() {
+        let mut state = State::new(false);
+        press(&mut state, KeyCode::Char('/'));
+        "waits".chars().for_each(|letter| press(&mut state, KeyCode::Char(letter)));
+        press(&mut state, KeyCode::Enter);
+        assert_eq!(state.filter, "waits");
+        press(&mut state, KeyCode::Esc);
+        assert_eq!(state.filter, "");
+        press(&mut state, KeyCode::Down);
+        press(&mut state, KeyCode::Enter);
+        assert_eq!(state.zoom, Some(1));
+        assert!(shown(&state, 80).contains("rank 1, node 0"));
+        press(&mut state, KeyCode::Char('p'));
+        assert!(state.is_frozen() && shown(&state, 80).contains("FROZEN"));
+    }
+}
