@@ -22,7 +22,10 @@ fn counted(
         world.barrier()?;
         let before = count(world.rank());
         run(&world)?;
-        Ok(count(world.rank()) - before)
+        let counted = count(world.rank()) - before;
+        // Those who still wait would ask a rank that has left what it has done.
+        world.barrier()?;
+        Ok(counted)
     };
     local.decorate(move |fabric| over.over(fabric)).run(each).expect("the job ends well")
 }
