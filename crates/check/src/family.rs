@@ -1,5 +1,6 @@
 //! The families of protocols that are checked.
 
+pub mod aggregator;
 mod asking;
 pub mod barrier;
 pub mod collective;
@@ -36,6 +37,7 @@ const LARGE: [(u32, &str, Policy, u64); 4] = [
 /// All checks.
 pub fn checks() -> Vec<Check> {
     let families = [
+        aggregator::checks(),
         barrier::checks(),
         collective::checks(),
         death::checks(),

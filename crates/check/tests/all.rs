@@ -95,6 +95,7 @@ macro_rules! families {
     };
 }
 families! {
+    aggregator: "aggregator/";
     barrier: "barrier/";
     collective: "collective/";
     death: "death/";

@@ -62,7 +62,7 @@ mod local;
 pub mod sim;
 
 #[cfg(feature = "containers")]
-pub use farside_containers::{FixedMap, GlobalArray, HashMap, array, map};
+pub use farside_containers::{Aggregator, FixedMap, GlobalArray, HashMap, aggregator, array, map};
 #[cfg(feature = "dsm")]
 pub use farside_dsm as dsm;
 #[cfg(feature = "epoch")]

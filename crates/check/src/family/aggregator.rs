@@ -1,0 +1,169 @@
+//! Aggregators: every item is handled once, in the order of its origin, and no run ends early.
+
+use farside::aggregator::Packing;
+use farside::aggregator::variant::{Narrow, Right, Variant, mutants as wrong};
+use farside::sim::{Policy, program};
+use farside::{Aggregator, Rank, Result, World};
+
+use crate::check::{Check, Setup, Subject};
+use crate::property::Promise;
+
+/// What an item is: the rank that pushed it, its number there, and how many items its handler is
+/// to push, for which rank.
+type Item = [u32; 4];
+
+/// Items that a rank pushes by itself: for whom, and what their handlers push in turn.
+type Script = &'static [&'static [(u32, Then)]];
+
+/// How many items a handler pushes, and for whom.
+type Then = (u32, u32);
+const NOTHING: Then = (0, 0);
+
+/// Two ranks send each other and themselves more than there is room for.
+const EXCHANGE: Script =
+    &[&[(1, NOTHING), (1, NOTHING), (0, NOTHING)], &[(0, NOTHING), (1, NOTHING), (0, NOTHING)]];
+/// Questions and answers.
+const ANSWERS: Script = &[&[(1, (1, 0)), (1, (1, 0))], &[(0, (1, 1))]];
+/// The handler of one item pushes two for a third rank.
+const CASCADE: Script = &[&[(1, (2, 2))], &[], &[]];
+/// One rank has nothing to do.
+const LATE: Script = &[&[], &[(0, NOTHING)]];
+/// One rank writes to another again and again.
+const STREAM: Script = &[&[(1, NOTHING), (1, NOTHING), (1, NOTHING)], &[]];
+
+/// How many items come to a rank by a script.
+fn expected(script: Script, rank: u32) -> usize {
+    let all = script.iter().flat_map(|items| items.iter());
+    all.map(|&(to, (count, then))| {
+        usize::from(to == rank) + if then == rank { count as usize } else { 0 }
+    })
+    .sum()
+}
+
+fn run<V: Variant>(
+    world: &World,
+    aggregator: &mut Aggregator<'_, Item>,
+    script: Script,
+) -> Result<()> {
+    let me = world.rank();
+    let (mut produced, mut pushed) = (0, 0);
+    let mut arrived: Vec<(Rank, u32)> = Vec::new();
+    aggregator.run_as::<V>(
+        |out| {
+            for &(to, (count, then)) in script[me.index()] {
+                out.push(Rank(to), [me.0, produced, count, then])?;
+                produced += 1;
+            }
+            Ok(())
+        },
+        |out, from, items| {
+            for &[by, number, count, then] in items {
+                if by != from.0 {
+                    return Err(super::wrong(format!("an item of rank {by} comes from {from}")));
+                }
+                arrived.push((from, number));
+                for _ in 0..count {
+                    // Numbers of handlers do not mix with those of producers.
+                    out.push(Rank(then), [me.0, 100 + pushed, 0, 0])?;
+                    pushed += 1;
+                }
+            }
+            Ok(())
+        },
+    )?;
+    let expected = expected(script, me.0);
+    if arrived.len() != expected {
+        let count = arrived.len();
+        return Err(super::wrong(format!("{me} has handled {count} of {expected} items")));
+    }
+    for by in world.ranks() {
+        for is_handler in [false, true] {
+            let of = arrived
+                .iter()
+                .filter(|&&(from, number)| from == by && (number >= 100) == is_handler);
+            if !of.map(|&(_, number)| number).is_sorted_by(|a, b| a < b) {
+                return Err(super::wrong(format!("{me} has handled {arrived:?}: out of order")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn subject<V: Variant>(script: Script, packing: Packing) -> impl Fn(&Setup) -> Subject {
+    move |setup| {
+        let rounds = setup.rounds;
+        Subject::new(program(
+            |_| Ok(()),
+            move |world, ()| {
+                let mut aggregator = Aggregator::packed(world, packing)?;
+                for _ in 0..rounds {
+                    run::<V>(world, &mut aggregator, script)?;
+                }
+                aggregator.free()
+            },
+        ))
+    }
+}
+
+const SINGLE: Packing = Packing { items: 1, packets: 1 };
+const PAIRS: Packing = Packing { items: 2, packets: 2 };
+
+fn check<V: Variant>(
+    name: &'static str,
+    about: &'static str,
+    script: Script,
+    packing: Packing,
+) -> Check {
+    let check = Check::new(name, about, subject::<V>(script, packing));
+    check.setup(Setup::new(script.len() as u32).rounds(2)).policy(Policy::Pct { depth: 3 }, 3000)
+}
+
+fn mutant<V: Variant>(
+    name: &'static str,
+    about: &'static str,
+    script: Script,
+    (promise, saying): (Promise, &'static str),
+) -> Check {
+    let check = check::<V>(name, about, script, SINGLE);
+    check.setup(Setup::new(script.len() as u32)).mutant(promise, saying)
+}
+
+/// All checks of aggregators.
+pub fn checks() -> Vec<Check> {
+    let early = (Promise::Visibility, "has handled");
+    vec![
+        check::<Right>("aggregator/exchange", "two ranks, little room", EXCHANGE, SINGLE),
+        check::<Right>("aggregator/pairs", "two ranks, packets of two items", EXCHANGE, PAIRS),
+        check::<Right>("aggregator/answers", "handlers that answer", ANSWERS, SINGLE),
+        check::<Right>("aggregator/cascade", "a handler that makes work", CASCADE, SINGLE),
+        check::<Narrow>("aggregator/narrow", "numbers of two bits", EXCHANGE, PAIRS)
+            .setup(Setup::new(2).rounds(4)),
+        check::<Narrow>("aggregator/narrow-cascade", "and of a third rank", CASCADE, SINGLE)
+            .setup(Setup::new(3).rounds(4)),
+        check::<Right>("aggregator/late", "one rank has nothing to do", LATE, SINGLE),
+        mutant::<wrong::WithoutRoom>(
+            "aggregator/without-room",
+            "writes over packets that were not read",
+            STREAM,
+            (Promise::Progress, "deadlock"),
+        ),
+        mutant::<wrong::WithoutCountFirst>(
+            "aggregator/without-count-first",
+            "lets items be handled that nobody has counted",
+            CASCADE,
+            early,
+        ),
+        mutant::<wrong::WithoutAsking>(
+            "aggregator/without-asking",
+            "believes reports of different times",
+            CASCADE,
+            early,
+        ),
+        mutant::<wrong::WithoutAll>(
+            "aggregator/without-all",
+            "ends while others still produce",
+            LATE,
+            early,
+        ),
+    ]
+}
