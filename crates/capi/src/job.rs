@@ -209,9 +209,14 @@ pub unsafe extern "C" fn farside_join(world: *mut farside_context_t) -> c_int {
     guarded(|| {
         // SAFETY: by the caller's promise.
         let world = unsafe { Out::new(world, "world")? };
-        world.set(insert(Access::World(farside::join()?))?);
+        world.set(insert(joined(farside::join()?))?);
         Ok(())
     })
+}
+
+fn joined(world: World) -> Access {
+    world.find_places_by(Some(caller::place));
+    Access::World(world)
 }
 
 /// An exchange over a function of the caller.
@@ -261,7 +266,7 @@ pub unsafe extern "C" fn farside_join_with(
         let world = unsafe { Out::new(world, "world")? };
         let gather = gather.ok_or_else(|| bad("`gather` is null: the processes cannot meet"))?;
         let joined = farside::join_with(Box::new(Callback { rank, size, gather, user }))?;
-        world.set(insert(Access::World(joined))?);
+        world.set(insert(self::joined(joined))?);
         Ok(())
     })
 }

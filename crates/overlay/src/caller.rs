@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
+use farside::fabric::Place;
+
 /// Returns the name of a place: what was called there, and the address in the file of the program,
 /// if it is known.
 pub fn name(address: usize, call: &str) -> String {
@@ -9,6 +11,12 @@ pub fn name(address: usize, call: &str) -> String {
         Some((module, offset)) => format!("{call} in {module}+{offset:#x}"),
         None => call.to_owned(),
     }
+}
+
+/// Returns the place where the program has called this library, for viewers.
+pub fn place() -> Option<Place> {
+    let (module, offset) = module_of(address()?.wrapping_sub(1))?;
+    Some(Place { file: format!("{module}+{offset:#x}").into(), line: 0 })
 }
 
 unsafe extern "C" {

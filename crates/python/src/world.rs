@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use farside::fabric::Place;
 use farside::{PeerState, Rank};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -41,12 +42,24 @@ pub(crate) fn join(py: Python<'_>) -> PyResult<Py<World>> {
         let done = signal_hook::flag::register_conditional_default(2, flag.clone());
         done.map_err(|error| bad_state(py, format!("cannot watch for interrupts: {error}")))?;
     }
+    world.find_places_by(Some(place));
     let access = Arc::new(Access::of_world(world, flag));
     let team = Team::of(TeamShared::of_world(access.clone()));
     let shared = team.shared.clone();
     let (contexts, locks) = (Mutex::default(), Mutex::default());
     let world = World { access, team: shared, contexts, locks };
     Py::new(py, PyClassInitializer::from(team).add_subclass(world))
+}
+
+/// Returns the line of Python that this thread executes, for viewers.
+fn place() -> Option<Place> {
+    // While the interpreter ends there is nobody to ask.
+    let found = Python::try_attach(|py| -> PyResult<Place> {
+        let frame = py.import("sys")?.call_method0("_getframe")?;
+        let file: String = frame.getattr("f_code")?.getattr("co_filename")?.extract()?;
+        Ok(Place { file: file.into(), line: frame.getattr("f_lineno")?.extract()? })
+    });
+    found?.ok()
 }
 
 fn fence(access: &Access, py: Python<'_>) -> PyResult<()> {

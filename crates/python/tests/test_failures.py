@@ -248,3 +248,23 @@ def test_a_computing_target_is_served() -> None:
 
     for nodes in (None, 2):
         farside.local(2, serve, nodes=nodes, timeout=60)
+
+
+def test_who_is_stuck_is_told_with_the_line_of_python(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        2,
+        """
+        import farside
+        world = farside.join()
+        flag = world.window(1, "uint64")
+        if world.rank == 0:
+            flag.wait(0, "!=", 0)
+        world.barrier()
+        """,
+        "--stuck-after",
+        "1",
+        "--stuck-exit",
+    )
+    assert done.returncode == 125
+    assert "program.py:6" in done.stderr and "program.py:7" in done.stderr, done.stderr

@@ -6,10 +6,11 @@
 
 use std::cell::Cell;
 use std::panic::Location;
+use std::time::Duration;
 
 use farside_fabric::memory::Held;
 use farside_fabric::record::{
-    Activity, ActivityKind, AwaitedWord, ContextRecord, Lasting, Peers, RankRecord, Records,
+    Activity, ActivityKind, AwaitedWord, ContextRecord, Lasting, Peers, Place, RankRecord, Records,
 };
 use farside_fabric::{Event, SegmentId};
 
@@ -18,6 +19,12 @@ use crate::waiting::FailureScope;
 
 /// Polls that are noted within this time are one.
 const POLLS_ON_NS: u64 = 1_000_000_000;
+/// After so long a wait asks where the program is, if only that is known; asking costs more than a
+/// short wait.
+const FIND_AFTER_NS: u64 = 20_000_000;
+
+/// Finds out where the program is that has called this library.
+pub type FindPlace = fn() -> Option<Place>;
 
 /// What a wait is for.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +84,8 @@ pub(crate) struct Telling {
     record: Held<ContextRecord>,
     rank: Option<Held<RankRecord>>,
     purpose: Cell<Option<Purpose>>,
+    /// Finds the places of a program in another language: those of Rust are in its library.
+    find_place: Cell<Option<FindPlace>>,
     /// Since when the record says that the context waits; zero if it does not.
     since_ns: Cell<u64>,
     /// Changes with every entry of the record, so that a wait whose entry was replaced by that of
@@ -93,9 +102,9 @@ impl Telling {
             Some(Records { rank, context }) => (context, Some(rank)),
             None => (std::sync::Arc::new(ContextRecord::default()).into(), None),
         };
-        let (purpose, since_ns) = (Cell::new(None), Cell::new(0));
-        let (turn, polled_ns) = (Cell::new(0), Cell::new(0));
-        Telling { record, rank, purpose, since_ns, turn, polled_ns }
+        let (purpose, find_place) = (Cell::new(None), Cell::new(None));
+        let (since_ns, turn, polled_ns) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        Telling { record, rank, purpose, find_place, since_ns, turn, polled_ns }
     }
 
     pub(crate) fn record(&self) -> &Held<ContextRecord> {
@@ -146,7 +155,19 @@ impl Context {
     /// Notes that this context holds a lock, for viewers.
     #[inline]
     pub fn note_held(&self, segment: SegmentId, offset: u64, place: &'static Location<'static>) {
-        self.telling().record.hold(segment, offset, place);
+        let telling = self.telling();
+        let is_known = telling.find_place.get().is_none();
+        telling.record.hold(segment, offset, is_known.then_some(place));
+    }
+
+    /// Sets how the places of a program are found whose language is not Rust: for the libraries of
+    /// other languages. It is called by waits that last, and is passed on to further contexts.
+    pub fn find_places_by(&self, find: Option<FindPlace>) {
+        self.telling().find_place.set(find);
+    }
+
+    pub(crate) fn place_finder(&self) -> Option<FindPlace> {
+        self.telling().find_place.get()
     }
 
     /// Notes that this context holds a lock no more.
@@ -196,6 +217,8 @@ pub(crate) struct Waiting<'a> {
     /// Since when it lasts, and the turn of its entry in the record; zero as long as it has none.
     since_ns: Cell<u64>,
     turn: Cell<u64>,
+    /// Whether the program's place was looked for.
+    is_placed: Cell<bool>,
 }
 
 impl<'a> Waiting<'a> {
@@ -206,8 +229,23 @@ impl<'a> Waiting<'a> {
         event: Event<'a>,
         scope: &'a FailureScope<'a>,
     ) -> Waiting<'a> {
-        let (since_ns, turn) = (Cell::new(0), Cell::new(0));
-        Waiting { context, purpose, event, scope, since_ns, turn }
+        let (since_ns, turn, is_placed) = (Cell::new(0), Cell::new(0), Cell::new(false));
+        Waiting { context, purpose, event, scope, since_ns, turn, is_placed }
+    }
+
+    /// Looks for the place of the program if the wait has lasted for long; returns how soon that
+    /// will be the case.
+    fn place(&self, telling: &Telling, now_ns: u64) -> Option<Duration> {
+        let find = telling.find_place.get().filter(|_| !self.is_placed.get())?;
+        let lasts_ns = now_ns.saturating_sub(telling.since_ns.get());
+        if lasts_ns < FIND_AFTER_NS {
+            return Some(Duration::from_nanos(FIND_AFTER_NS - lasts_ns));
+        }
+        self.is_placed.set(true);
+        if let Some(place) = find() {
+            telling.record.begin(&Activity { place, ..self.activity() }, telling.since_ns.get());
+        }
+        None
     }
 
     /// Writes the entry of this wait into the record.
@@ -222,6 +260,7 @@ impl<'a> Waiting<'a> {
         telling.turn.set(turn);
         self.turn.set(turn);
         telling.since_ns.set(since_ns);
+        self.is_placed.set(false);
         telling.record.begin(&self.activity(), since_ns);
         telling.record.note_effort(self.context.job().state.effort());
     }
@@ -248,11 +287,9 @@ impl Drop for Waiting<'_> {
 impl Lasting for Waiting<'_> {
     #[cold]
     #[inline(never)]
-    fn lasts(&self) {
+    fn lasts(&self) -> Option<Duration> {
         let telling = self.context.telling();
-        if telling.rank.is_none() {
-            return;
-        }
+        telling.rank.as_ref()?;
         let now_ns = self.context.now_ns().max(1);
         if self.turn.get() == 0 || self.turn.get() != telling.turn.get() {
             self.note(telling, now_ns);
@@ -262,6 +299,7 @@ impl Lasting for Waiting<'_> {
             _ => None,
         };
         telling.record.look(seen.map_or(0, |word| word.load()), now_ns);
+        self.place(telling, now_ns)
     }
 
     fn activity(&self) -> Activity {
@@ -287,7 +325,9 @@ impl Lasting for Waiting<'_> {
             FailureScope::Peer(rank) => Peers::One(*rank),
             FailureScope::Agent(node) => Peers::Agent(*node),
         };
-        let (name, place) = (name.into(), place.into());
+        let is_known = self.context.place_finder().is_none();
+        let place = if is_known { place.into() } else { Place::default() };
+        let name = name.into();
         Activity { kind, name, segment, number, size, root, place, word, peers, has_limit }
     }
 }

@@ -183,7 +183,10 @@ impl Context {
     /// ```
     pub fn context(&self) -> Result<Context> {
         let (contexts, segments) = (self.landings.contexts(), self.segments.clone());
-        Context::beside(self.fabric.context()?, contexts, segments, self.prices.get())
+        let context =
+            Context::beside(self.fabric.context()?, contexts, segments, self.prices.get())?;
+        context.find_places_by(self.place_finder());
+        Ok(context)
     }
 
     /// Returns the time in nanoseconds, for measuring: on real fabrics since some moment that all

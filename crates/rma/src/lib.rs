@@ -41,7 +41,7 @@ mod window;
 mod words;
 mod world;
 
-pub use activity::{Doing, Purpose};
+pub use activity::{Doing, FindPlace, Purpose};
 pub use atomics::Fetch;
 pub use collective::nonblocking::{PendingBarrier, PendingReduce};
 pub use context::Context;

@@ -98,10 +98,9 @@ pub(crate) fn wait<R>(
             if left == Some(Duration::ZERO) {
                 break Waited::TimedOut;
             }
-            if let Some(lasting) = lasting {
-                lasting.lasts();
-            }
-            bell.park(bits, || ready().is_some() || gone(), left);
+            let again = lasting.and_then(|lasting| lasting.lasts());
+            let longest = left.into_iter().chain(again).min();
+            bell.park(bits, || ready().is_some() || gone(), longest);
             spent.parks += 1;
         }
         looks = looks.saturating_add(1);

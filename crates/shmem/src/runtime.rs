@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use farside::raw::Memory;
 use farside::{Context, Rank, World};
+use farside_overlay::caller;
 
 use crate::context::{self, Ctx};
 use crate::environment::{self, Environment};
@@ -122,6 +123,7 @@ fn start(requested: c_int, call: Call) -> Runtime {
             println!("{}", environment::HELP);
         }
     }
+    world.find_places_by(Some(caller::place));
     let threads = requested.clamp(0, MULTIPLE);
     let regions = Regions::new();
     let control = Memory::allocate(&world.team(), 64).or_exit(call);

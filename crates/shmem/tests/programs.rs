@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use farside_job::Options;
 use farside_launch::Launch;
@@ -11,6 +12,7 @@ use farside_testing::{
     DEADLINE, Program, SANITIZERS, command, libraries, one_node, run, succeed, succeed_sanitized,
     succeed_under_valgrind, two_nodes, two_nodes_over_ofi, wanted,
 };
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The programs of the tests. Each says at its end how many checks it has made.
 const PROGRAMS: [&str; 29] = [
@@ -364,4 +366,42 @@ fn mistakes_end_the_job_with_a_message() {
             }
         }
     }
+}
+
+/// The places where the ranks of a program wait, as a viewer reads them; ranks that do not wait
+/// have none.
+fn places_of(job: &farside_sight::FoundJob) -> Vec<Option<String>> {
+    let snapshot = job.open().expect("the job is ours").read();
+    let place = |rank: &farside_sight::snapshot::RankView| {
+        let activity = rank.contexts.iter().find_map(|context| context.activity.as_ref())?;
+        Some(activity.place.clone()).filter(|place| !place.is_empty())
+    };
+    snapshot.ranks.iter().map(place).collect()
+}
+
+#[test]
+fn viewers_name_the_lines_of_programs_in_c() {
+    let (program, start) = (compile_by("gcc", "never.c"), Instant::now());
+    let path = program.path.display().to_string();
+    std::thread::scope(|threads| {
+        let ends = threads.spawn(|| farside_testing::launch(&program, 2, false, one_node));
+        let mut places = Vec::new();
+        while start.elapsed() < DEADLINE / 2 && !matches!(places.as_slice(), [Some(_), Some(_)]) {
+            let jobs = farside_sight::jobs();
+            let job = jobs.iter().find(|job| job.command.contains(&path));
+            places = job.map(places_of).unwrap_or_default();
+        }
+        for job in farside_sight::jobs().iter().filter(|job| job.command.contains(&path)) {
+            let others = job.processes.iter().filter(|&&process| process != std::process::id());
+            for process in others.filter_map(|&process| Pid::from_raw(process as i32)) {
+                let _ = kill_process(process, Signal::KILL);
+            }
+        }
+        assert_ne!(ends.join().expect("the job is over").status, 0);
+        let source = std::fs::read_to_string(here("tests/programs/never.c")).expect("it is there");
+        let line = |mark: &str| source.lines().position(|line| line.contains(mark)).unwrap() + 1;
+        let expected =
+            ["the word */", "the barrier */"].map(|mark| format!("never.c:{}", line(mark)));
+        assert_eq!(places, expected.map(Some));
+    });
 }

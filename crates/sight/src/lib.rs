@@ -17,6 +17,7 @@
 
 pub mod doctor;
 pub mod find;
+mod lines;
 pub mod page;
 pub mod process;
 pub mod read;

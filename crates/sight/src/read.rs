@@ -12,6 +12,7 @@ use farside_fabric::record::{
 use farside_fabric::{Node, PeerState, Rank, SegmentId};
 use farside_shm::Job;
 
+use crate::lines::Lines;
 use crate::process;
 use crate::snapshot::{
     ActivityView, ContextView, Durations, HeldView, Kind, NameView, PeerView, RankState, RankView,
@@ -26,12 +27,13 @@ const OTHERS: usize = 4;
 pub struct Reader {
     /// The memories of the job's nodes on this machine.
     memories: Vec<Arc<Job>>,
+    lines: Lines,
 }
 
 impl Reader {
     /// A reader of a job with these memories.
     pub fn new(memories: Vec<Arc<Job>>) -> Reader {
-        Reader { memories }
+        Reader { memories, lines: Lines::default() }
     }
 
     /// Reads the job.
@@ -83,17 +85,21 @@ impl Reader {
         view.joined_ns = record.joined_ns.load(Ordering::Relaxed);
         view.unrecorded = record.unrecorded.load(Ordering::Relaxed);
         let contexts = (0..CONTEXTS).map(|each| job.context_record(rank, each));
-        view.contexts = contexts.filter_map(|context| self.context(rank, context)).collect();
+        let read = |context| self.context(rank, view.process, context);
+        view.contexts = contexts.filter_map(read).collect();
         view
     }
 
-    fn context(&self, rank: Rank, record: &ContextRecord) -> Option<ContextView> {
+    fn context(&self, rank: Rank, process: u32, record: &ContextRecord) -> Option<ContextView> {
         let reading = record.read()?;
         let (peers, is_there) = (peers_of(record), record.owner() != 0);
         if !is_there && peers.is_empty() {
             return None;
         }
-        let activity = reading.activity.map(|activity| self.activity(rank, activity, reading.seen));
+        let activity = reading.activity.map(|activity| {
+            let place = self.lines.name(process, &activity.place);
+            self.activity(rank, activity, place, reading.seen)
+        });
         Some(ContextView {
             is_there,
             sequence: reading.sequence,
@@ -120,7 +126,7 @@ impl Reader {
         })
     }
 
-    fn activity(&self, rank: Rank, activity: Activity, seen: u64) -> ActivityView {
+    fn activity(&self, rank: Rank, activity: Activity, place: String, seen: u64) -> ActivityView {
         let topology = self.memories[0].topology();
         let peers = match activity.peers {
             Peers::All => None,
@@ -159,7 +165,7 @@ impl Reader {
             segment: activity.segment.0,
             number: activity.number,
             size: activity.size,
-            place: activity.place.to_string(),
+            place,
             word,
             peers,
             has_limit: activity.has_limit,

@@ -1,6 +1,6 @@
 //! What is shown of a job: rates between two snapshots, locks, waits and traffic.
 
-use farside_sight::doctor::{Describer, describe_time};
+use farside_sight::doctor::{Describer, describe_place, describe_time};
 use farside_sight::snapshot::{Kind, RankState, RankView};
 use farside_sight::{Diagnosis, FoundJob, Snapshot, Verdict, diagnose};
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ fn row(before: Option<&RankView>, rank: &RankView, after: &Snapshot, seconds: f6
 
 fn held(rank: &RankView, describer: &Describer<'_>) -> Vec<String> {
     let held = rank.contexts.iter().flat_map(|context| &context.held);
-    held.map(|held| format!("{} ({})", describer.lock(held.segment, held.offset, "a"), held.place))
+    held.map(|held| describer.lock(held.segment, held.offset, "a") + &describe_place(&held.place))
         .collect()
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
-use farside_sight::doctor::describe_ranks;
+use farside_sight::doctor::{describe_place, describe_ranks};
 
 use super::model::{Model, short, since};
 
@@ -44,7 +44,7 @@ pub(crate) fn page(model: &Model) -> String {
     let _ = writeln!(page, "{table}");
     for lock in &model.locks {
         let holder = match &lock.holder {
-            Some((rank, place)) => format!("held by rank {rank} ({place})"),
+            Some((rank, place)) => format!("held by rank {rank}{}", describe_place(place)),
             None => "held by nobody that is known".to_owned(),
         };
         let waiters = match lock.waiters.len() {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
+use std::time::Duration;
 
 use crate::address::{Node, Rank, SegmentId};
 
@@ -53,12 +54,13 @@ impl ActivityKind {
     }
 }
 
-/// A place in the user's program.
+/// A place in the user's program; the default one is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
-    /// The file; in a record its last bytes, if it is long.
+    /// The file; in a record its last bytes, if it is long. `PROGRAM+0xADDRESS` where the line is
+    /// known to debuggers only.
     pub file: Cow<'static, str>,
-    /// The line.
+    /// The line, or zero.
     pub line: u32,
 }
 
@@ -149,7 +151,10 @@ pub struct Activity {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
+        match self.line {
+            0 => write!(f, "{}", self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
     }
 }
 
@@ -167,8 +172,9 @@ impl fmt::Display for Activity {
 
 /// What a waiter tells of its wait, if that lasts.
 pub trait Lasting {
-    /// Notes that the wait lasts: called by a fabric before each sleep.
-    fn lasts(&self);
+    /// Notes that the wait lasts: called by a fabric before each sleep. Returns how soon it is to be
+    /// called again, if it is, even if nothing has happened by then.
+    fn lasts(&self) -> Option<Duration>;
     /// Returns what is waited for.
     fn activity(&self) -> Activity;
 }

@@ -318,13 +318,14 @@ impl ContextRecord {
 
     /// Notes that the context holds a lock; nothing if it holds as many as there is room for.
     #[inline]
-    pub fn hold(&self, segment: SegmentId, offset: u64, place: &'static Location<'static>) {
+    pub fn hold(&self, segment: SegmentId, offset: u64, place: Option<&'static Location<'static>>) {
+        let (line, name) = place.map_or((0, ""), |place| (place.line(), place.file()));
         for (held, file) in self.held.iter().zip(&self.held_files) {
             if held.segment.load(Ordering::Relaxed) == 0 {
                 held.offset.store(offset as u32, Ordering::Relaxed);
                 // The same place has the same line, mostly: then its file is there already.
-                if held.line.swap_plain(place.line()) != place.line() {
-                    store_text(file, tail(place.file(), FILE_WORDS * 8));
+                if held.line.swap_plain(line) != line {
+                    store_text(file, tail(name, FILE_WORDS * 8));
                 }
                 held.segment.store(segment.0, Ordering::Release);
                 return;
@@ -569,7 +570,7 @@ mod tests {
         let record = ContextRecord::default();
         let place = Location::caller();
         for offset in 0..HELD as u64 + 1 {
-            record.hold(SegmentId(7), offset * 8, place);
+            record.hold(SegmentId(7), offset * 8, Some(place));
         }
         assert_eq!(record.read().unwrap().held.len(), HELD);
         record.unhold(SegmentId(7), 8);

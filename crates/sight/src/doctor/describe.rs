@@ -57,8 +57,9 @@ impl<'a> Describer<'a> {
             .filter(|_| activity.kind == Kind::Word)
             .and_then(|word| word.now)
         {
+            Some(now) if place.is_empty() => format!("{what} (holds {now})"),
             Some(now) => format!("{what} (holds {now}; {place})"),
-            None => format!("{what} ({place})"),
+            None => format!("{what}{}", bracketed(place)),
         }
     }
 
@@ -143,6 +144,11 @@ pub fn plural(does: &str) -> String {
         one => one.strip_suffix('s').unwrap_or(one),
     };
     format!("{verb} {rest}").trim_end().to_owned()
+}
+
+/// A place behind what happens there; nothing if it is not known.
+pub fn bracketed(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!(" ({place})") }
 }
 
 /// A time in words: `12.3 s`, `2 min 5 s`.

@@ -1,6 +1,6 @@
 //! What is worth saying of a job.
 
-use super::describe::{Describer, plural, ranks, time};
+use super::describe::{Describer, bracketed, plural, ranks, time};
 use super::progress::{Doing, Progress, is_unnoticed, missing};
 use super::{Finding, FindingKind, Group, LONG_NS};
 use crate::snapshot::{ActivityView, ContextView, Kind, RankState, RankView, SilenceView};
@@ -214,7 +214,7 @@ impl Finder<'_> {
             Kind::Lock => {
                 let holders = self.progress.after.holders(activity.segment, activity.number);
                 let place = holders.iter().find(|(holder, _)| *holder == awaited);
-                let place = place.map_or(String::new(), |(_, place)| format!(" ({place})"));
+                let place = place.map_or(String::new(), |(_, place)| bracketed(place));
                 format!("{what}, which rank {awaited} holds{place}")
             }
             Kind::Collective => format!("{what}, where rank {awaited} is missing"),
@@ -391,7 +391,8 @@ impl Finder<'_> {
                     kind: FindingKind::Computes,
                     ranks: vec![holder],
                     what: format!(
-                        "rank {holder} holds {lock} ({place}) and computes{lasts}{}; {} for it",
+                        "rank {holder} holds {lock}{} and computes{lasts}{}; {} for it",
+                        bracketed(place),
                         self.system(holder),
                         verb(&waiters, "waits", "wait")
                     ),

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::snapshot::Snapshot;
 
 pub use describe::{
-    Describer, plural as describe_plural, ranks as describe_ranks, time as describe_time,
+    Describer, bracketed as describe_place, plural as describe_plural, ranks as describe_ranks,
+    time as describe_time,
 };
 use progress::Progress;
 
