@@ -328,7 +328,7 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
     };
     match step {
         Step::Setup | Step::Tidy | Step::Python | Step::Works | Step::Outside | Step::Deb => vec![],
-        Step::Fmt => vec![cargo("fmt --all --check")],
+        Step::Fmt => vec![Task::new(root, "cargo", "fmt --all --check")],
         Step::Clippy => vec![cargo("clippy --workspace --all-targets -- -D warnings")],
         Step::Features => std::iter::once(cargo("check -p farside --no-default-features"))
             .chain(FEATURES.iter().map(|feature| {
