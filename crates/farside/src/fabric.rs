@@ -15,13 +15,14 @@
 //! | memory that loads and stores reach | [`Mapped`], [`watch_bits`] |
 //! | errors of a layer above | [`Fault`] |
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
-//! | what a wait tells of itself | [`Place`] |
+//! | what a wait tells of itself | [`Purpose`], [`Doing`], [`ActivityKind`], [`Place`] |
 //! | what a checker of races is told | [`Watch`], [`Foreign`], [`OwnAccess`], [`Reuse`] |
 
-pub use farside_fabric::record::Place;
+pub use farside_fabric::record::{ActivityKind, Place};
 pub use farside_fabric::{
     Atomic, Connection, Departure, Failures, Fault, Foreign, JobView, Loss, Mapped, OldValue,
     OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting, observed, tracing,
     watch_bits,
 };
 pub use farside_job::connect;
+pub use farside_rma::{Doing, Purpose};

@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
+use farside::fabric::{ActivityKind, Doing, Purpose};
 use farside::{Error, WaitOptions};
 
 use crate::exit::{self, Call, OrExit};
@@ -95,6 +96,13 @@ impl Comparison {
     }
 }
 
+/// Makes one wait of the naps that follow, for viewers; where there are threads, each nap may be
+/// another context's.
+fn one_wait(runtime: &'static Runtime) -> Option<Doing<'static>> {
+    let wait = || runtime.world.begin(Purpose::new(ActivityKind::Word, "wait_until"));
+    (!runtime.has_threads()).then(wait)
+}
+
 /// Sleeps until a word of this PE satisfies a comparison; returns its value.
 fn sleep(runtime: &'static Runtime, ivar: *const c_void, until: Comparison, call: Call) -> u64 {
     let kind = until.kind;
@@ -103,6 +111,7 @@ fn sleep(runtime: &'static Runtime, ivar: *const c_void, until: Comparison, call
     let (word, shift) = (offset & !3, (offset & 3) * 8);
     let place = region.memory.at(runtime.world.rank(), if kind.bytes == 8 { offset } else { word });
     let mut soon = true;
+    let _doing = one_wait(runtime);
     loop {
         let options = WaitOptions { timeout: Some(NAP), soon };
         let waited = runtime.waiting(|context| match kind.bytes {
@@ -284,20 +293,21 @@ impl<'q> Words<'q> {
 
     /// Waits until `found` has something, asleep if only one word is asked for.
     fn wait<R>(&self, runtime: &'static Runtime, mut found: impl FnMut() -> Option<R>) -> R {
-        let mut looks = 0u32;
+        for _ in 0..LOOKS {
+            if let Some(found) = found() {
+                return found;
+            }
+            relax(runtime, self.call);
+        }
+        let _doing = one_wait(runtime);
         loop {
             if let Some(found) = found() {
                 return found;
             }
-            looks = looks.saturating_add(1);
-            if looks < LOOKS {
-                relax(runtime, self.call);
-            } else {
-                // No bell rings for many words at once: wait for the first, and look at all.
-                runtime
-                    .waiting(|context| context.pause_among(&runtime.all, LOOK_AGAIN))
-                    .or_exit(self.call);
-            }
+            // No bell rings for many words at once: wait for the first, and look at all.
+            runtime
+                .waiting(|context| context.pause_among(&runtime.all, LOOK_AGAIN))
+                .or_exit(self.call);
         }
     }
 }
