@@ -192,6 +192,25 @@ static uint32_t number_of(MPI_Datatype type, size_t bytes)
     return NO_NUMBER;
 }
 
+/* Numbers of a kind are among the elements. */
+static void add_kind(struct collection *all, uint32_t number, size_t bytes)
+{
+    if (all->number == NO_NUMBER && !all->is_mixed) {
+        all->number = number;
+        all->number_bytes = (uint32_t)bytes;
+    }
+    if (number == NO_NUMBER || all->number != number)
+        all->is_mixed = true;
+}
+
+/* The numbers of a part are among the elements; an empty part has none. */
+static void add_kinds(struct collection *all, const struct collection *part)
+{
+    if (part->number != NO_NUMBER || part->is_mixed)
+        add_kind(all, part->number, part->number_bytes);
+    all->is_mixed |= part->is_mixed;
+}
+
 static void add_named(MPI_Datatype type, int64_t offset, struct collection *all)
 {
     int bytes;
@@ -212,26 +231,30 @@ static void add_named(MPI_Datatype type, int64_t offset, struct collection *all)
         number = number_of(type, length);
         add_run(all, offset, length);
     }
-    if (all->number == NO_NUMBER && !all->is_mixed) {
-        all->number = number;
-        all->number_bytes = (uint32_t)length;
-    }
-    if (number == NO_NUMBER || all->number != number)
-        all->is_mixed = true;
+    add_kind(all, number, length);
 }
 
 static int add(MPI_Datatype type, int64_t offset, struct collection *all);
 
-/* `count` elements of a type, `stride` bytes apart. */
+/* `count` elements of a type, `stride` bytes apart: the type is looked at once. */
 static int add_some(MPI_Datatype type, int64_t offset, int64_t count, int64_t stride,
                     struct collection *all)
 {
-    for (int64_t i = 0; i < count; i++) {
-        int error = add(type, offset + i * stride, all);
-        if (error != MPI_SUCCESS)
-            return error;
+    if (count <= 0)
+        return MPI_SUCCESS;
+    struct collection one = { .fills_gaps = all->fills_gaps };
+    int error = add(type, 0, &one);
+    if (error == MPI_SUCCESS) {
+        if (one.count == 1 && (int64_t)one.runs[0].bytes == stride)
+            add_run(all, offset + one.runs[0].offset, (uint64_t)(stride * count));
+        else
+            for (int64_t i = 0; i < count; i++)
+                for (size_t run = 0; run < one.count; run++)
+                    add_run(all, offset + i * stride + one.runs[run].offset, one.runs[run].bytes);
+        add_kinds(all, &one);
     }
-    return MPI_SUCCESS;
+    free(one.runs);
+    return error;
 }
 
 static int add_subarray(const int *integers, MPI_Datatype type, int64_t extent, int64_t offset,
@@ -358,11 +381,7 @@ static int add_contents(const struct contents *c, MPI_Datatype type, int64_t off
         struct collection one = { .fills_gaps = all->fills_gaps };
         error = add(c->types[0], 0, &one);
         free(one.runs);
-        if (all->number == NO_NUMBER) {
-            all->number = one.number;
-            all->number_bytes = one.number_bytes;
-        }
-        all->is_mixed |= one.is_mixed || all->number != one.number;
+        add_kinds(all, &one);
         return error == MPI_SUCCESS ? add_by_packing(type, offset, all) : error;
     }
     case MPI_COMBINER_F90_REAL:
@@ -374,11 +393,7 @@ static int add_contents(const struct contents *c, MPI_Datatype type, int64_t off
                           : c->combiner == MPI_COMBINER_F90_COMPLEX ? complex_of((size_t)bytes)
                           : integer((size_t)bytes, true);
         add_run(all, offset, (uint64_t)bytes);
-        if (all->number == NO_NUMBER) {
-            all->number = number;
-            all->number_bytes = (uint32_t)bytes;
-        }
-        all->is_mixed |= number == NO_NUMBER || all->number != number;
+        add_kind(all, number, (size_t)bytes);
         return MPI_SUCCESS;
     }
     default:
