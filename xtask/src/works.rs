@@ -34,7 +34,7 @@ const GROUPS: [(&str, &str); 10] = [
     ("nonblocking", "non-blocking barrier and reductions"),
     ("teams", "teams"),
     ("agents", "calls of handlers on a node's agent"),
-    ("layers", "locks, epochs, arrays, tables, shared pages"),
+    ("layers", "locks, epochs, arrays, tables, aggregators, shared pages"),
     ("failures", "wrong calls and departed ranks are errors"),
 ];
 

@@ -2,7 +2,7 @@
 
 use farside::dsm::{Access, Config, Dsm};
 use farside::epoch::{self, Design, LockAgent, Mode};
-use farside::{GlobalArray, HashMap, Lock, Rank, Result, RwLock, World, lock, rw};
+use farside::{Aggregator, GlobalArray, HashMap, Lock, Rank, Result, RwLock, World, lock, rw};
 
 use crate::{ensure, ensure_eq};
 
@@ -96,6 +96,32 @@ pub(crate) fn tables_count(world: World) -> Result<()> {
     ensure_eq(map.get(&world, 0)?, Some(3 * u64::from(world.size())), "a count in the table")?;
     world.barrier()?;
     map.free(&world)
+}
+
+pub(crate) fn aggregators_ask_and_answer(world: World) -> Result<()> {
+    let packing = farside::aggregator::Packing { items: 3, packets: 2 };
+    let mut items = Aggregator::<[u32; 2]>::packed(&world, packing)?;
+    for _ in 0..2 {
+        let (me, mut answers) = (world.rank(), 0);
+        items.run(
+            |out| {
+                (0..100).try_for_each(|number| {
+                    out.push(Rank((me.0 + number) % world.size()), [number, 0])
+                })
+            },
+            |out, from, arrived| {
+                for &[number, is_answer] in arrived {
+                    match is_answer {
+                        0 => out.push(from, [number, 1])?,
+                        _ => answers += number,
+                    }
+                }
+                Ok(())
+            },
+        )?;
+        ensure_eq(answers, 4950, "the sum of all answers")?;
+    }
+    items.free()
 }
 
 pub(crate) fn pages_are_shared(world: World) -> Result<()> {

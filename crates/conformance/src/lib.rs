@@ -105,7 +105,7 @@ tests! { $
         shapes_that_contradict_themselves_are_refused other_ranks_memory_is_not_waited_for
         strangers_have_no_part;
     layers: every_lock_excludes every_reader_writer_lock_excludes epochs_of_every_design
-        arrays_add_patches tables_count pages_are_shared;
+        arrays_add_patches tables_count aggregators_ask_and_answer pages_are_shared;
 }
 
 /// Names the directory for what passed and what was skipped, if somebody collects it.

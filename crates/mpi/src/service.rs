@@ -1,9 +1,9 @@
 //! Memory of a process that others cannot reach: a thread of that process reads and writes it for
 //! them.
 //!
-//! A rank that serves has a mailbox in its control memory. An origin takes the mailbox, writes what
-//! it wants and the bytes, tells the thread, waits for its answer, and lets the mailbox go. One
-//! mailbox serves one origin at a time; it is the way for memory that nothing better reaches.
+//! A rank that serves has a mailbox in its control memory. An origin takes the mailbox, writes a
+//! list of pieces and their bytes, tells the thread, waits for its answer, and lets the mailbox go.
+//! One mailbox serves one origin at a time; it is the way for memory that nothing better reaches.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,11 +20,14 @@ use crate::runtime::Runtime;
 const TAKEN: u64 = 64;
 /// Counts requests: odd while one is to be served.
 const TURN: u64 = 128;
-const ADDRESS: u64 = 192;
-const BYTES: u64 = 200;
-const IS_WRITE: u64 = 208;
-const REFUSED: u64 = 216;
-const DATA: u64 = 4096;
+/// How many pieces are listed, whether they are written, and whether that was refused.
+const COUNT: u64 = 192;
+const IS_WRITE: u64 = 200;
+const REFUSED: u64 = 208;
+/// The list: an address and a length for each piece.
+const LIST: u64 = 4096;
+const LIST_PIECES: usize = 2048;
+const DATA: u64 = LIST + 16 * LIST_PIECES as u64;
 const DATA_BYTES: usize = 64 << 10;
 /// The length of a rank's control memory.
 pub(crate) const CONTROL_BYTES: u64 = DATA + DATA_BYTES as u64;
@@ -84,24 +87,27 @@ impl Service {
         while world.compare_swap(word(TAKEN), 0, me)? != 0 {
             world.relax()?;
         }
-        let mut done = 0;
         let chunks = pieces.iter().flat_map(|piece| {
             (0..piece.bytes).step_by(DATA_BYTES).map(move |at| Piece {
                 address: piece.address.wrapping_add(at),
                 bytes: (piece.bytes - at).min(DATA_BYTES),
             })
         });
-        let mut result = Ok(());
-        for chunk in chunks {
-            let part = done..done + chunk.bytes;
-            result = match &mut way {
-                Way::Write(from) => ask(runtime, rank, chunk, Way::Write(&from[part])),
-                Way::Read(into) => ask(runtime, rank, chunk, Way::Read(&mut into[part])),
-            };
-            if result.is_err() {
-                break;
+        let (mut chunks, mut done, mut result) = (chunks.peekable(), 0, Ok(()));
+        while result.is_ok() && chunks.peek().is_some() {
+            let (mut some, mut bytes) = (Vec::new(), 0);
+            while let Some(chunk) = chunks
+                .next_if(|chunk| some.len() < LIST_PIECES && bytes + chunk.bytes <= DATA_BYTES)
+            {
+                bytes += chunk.bytes;
+                some.push(chunk);
             }
-            done += chunk.bytes;
+            let part = done..done + bytes;
+            result = match &mut way {
+                Way::Write(from) => ask(runtime, rank, &some, Way::Write(&from[part])),
+                Way::Read(into) => ask(runtime, rank, &some, Way::Read(&mut into[part])),
+            };
+            done += bytes;
         }
         world.store(word(TAKEN), 0)?;
         result
@@ -109,12 +115,14 @@ impl Service {
 }
 
 /// One request, with the mailbox taken.
-fn ask(runtime: &Runtime, rank: Rank, chunk: Piece, way: Way<'_>) -> Result<()> {
+fn ask(runtime: &Runtime, rank: Rank, pieces: &[Piece], way: Way<'_>) -> Result<()> {
     let (world, control) = (&runtime.world, &runtime.control);
     let word = |at: u64| -> Place<'_, u64> { control.at(rank, at).cast() };
     let is_write = matches!(way, Way::Write(_));
-    let header = [chunk.address as u64, chunk.bytes as u64, is_write.into(), 0];
-    world.put(&header, word(ADDRESS))?;
+    let list: Vec<u64> =
+        pieces.iter().flat_map(|piece| [piece.address as u64, piece.bytes as u64]).collect();
+    world.put(&[pieces.len() as u64, is_write.into(), 0], word(COUNT))?;
+    world.put(&list, word(LIST))?;
     if let Way::Write(from) = &way {
         world.put(from, control.at(rank, DATA))?;
     }
@@ -124,7 +132,9 @@ fn ask(runtime: &Runtime, rank: Rank, chunk: Piece, way: Way<'_>) -> Result<()> 
         world.relax()?;
     }
     if world.load(word(REFUSED))? != 0 {
-        return Err(Unreachable { rank, first: chunk.address, bytes: chunk.bytes }.into());
+        let first = pieces.first().map_or(0, |piece| piece.address);
+        let bytes = pieces.iter().map(|piece| piece.bytes).sum();
+        return Err(Unreachable { rank, first, bytes }.into());
     }
     match way {
         Way::Read(into) => world.get(control.at(rank, DATA), into),
@@ -157,11 +167,19 @@ fn serve(context: &Context, control: &farside::raw::Memory, ends: &AtomicBool) {
 
 fn answer(context: &Context, control: &farside::raw::Memory, me: Rank) -> Result<()> {
     let word = |at: u64| -> Place<'_, u64> { control.at(me, at).cast() };
-    let [address, bytes] = [ADDRESS, BYTES].map(|at| context.load(word(at)));
     let is_write = context.load(word(IS_WRITE))? != 0;
-    let (address, bytes) = (address? as usize, (bytes? as usize).min(DATA_BYTES));
+    let mut list = vec![0u64; 2 * (context.load(word(COUNT))? as usize).min(LIST_PIECES)];
+    context.get(word(LIST), &mut list)?;
+    // An origin lists no more bytes than there is room for.
+    let mut room = DATA_BYTES;
+    let piece = |&[address, bytes]: &[u64; 2]| {
+        let bytes = (bytes as usize).min(room);
+        room -= bytes;
+        Piece { address: address as usize, bytes }
+    };
+    let mine: Vec<Piece> = list.as_chunks().0.iter().map(piece).collect();
+    let bytes = DATA_BYTES - room;
     let box_at = control.base().as_ptr().wrapping_add(DATA as usize);
-    let mine = [Piece { address, bytes }];
     let process = std::process::id() as i32;
     // The kernel copies: an address that the origin got wrong is an error and not a fault.
     // SAFETY: the mailbox is this rank's until it has answered.
@@ -176,11 +194,14 @@ fn answer(context: &Context, control: &farside::raw::Memory, me: Rank) -> Result
     };
     if let Err(Error::Unsupported { .. }) = copied {
         // Not even a process's own memory by way of the kernel: then directly.
-        // SAFETY: the origin's window says that it is this process's memory.
-        unsafe {
-            let there = std::ptr::with_exposed_provenance_mut::<u8>(address);
-            let (to, from) = if is_write { (there, box_at) } else { (box_at, there) };
-            to.copy_from(from, bytes);
+        let mut here = box_at;
+        for piece in &mine {
+            let there = std::ptr::with_exposed_provenance_mut::<u8>(piece.address);
+            let (to, from) = if is_write { (there, here) } else { (here, there) };
+            // SAFETY: the origin's window says that it is this process's memory, and the mailbox
+            // has room for all pieces.
+            unsafe { to.copy_from(from, piece.bytes) };
+            here = here.wrapping_add(piece.bytes);
         }
     }
     let refused = copied.is_err_and(|error| !matches!(error, Error::Unsupported { .. }));
