@@ -184,6 +184,25 @@ static void two_dimensional(const int *world)
     }
 }
 
+/* Each PE names itself alone, as programs do, though the standard wants one subset of all. */
+static void each_its_own(void)
+{
+    static long mine, theirs[MAX_PES];
+    shmem_team_t team = SHMEM_TEAM_INVALID;
+    CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, me, 1, 1, NULL, 0, &team), 0);
+    CHECK_EQ(shmem_team_n_pes(team), 1);
+    CHECK_EQ(shmem_team_my_pe(team), 0);
+    CHECK_EQ(shmem_team_translate_pe(team, 0, SHMEM_TEAM_WORLD), me);
+    for (int i = 0; i < MAX_PES; i++)
+        theirs[i] = -1;
+    mine = me + 5;
+    CHECK_EQ(shmem_long_fcollect(team, theirs, &mine, 1), 0);
+    CHECK_EQ(theirs[0], me + 5);
+    CHECK_EQ(theirs[1], -1);
+    shmem_team_destroy(team);
+    shmem_barrier_all();
+}
+
 /* Dozens of teams at once, hundreds one after another. */
 static void many(const int *world)
 {
@@ -222,6 +241,7 @@ int main(void)
     shmem_barrier_all();
     refused();
     two_dimensional(world);
+    each_its_own();
     many(world);
     return check_end("teams");
 }
