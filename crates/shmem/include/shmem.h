@@ -33,6 +33,9 @@ extern "C++" {
 #define SHMEM_MAX_NAME_LEN 256
 #define SHMEM_VENDOR_STRING "farside"
 
+/* The version as Open MPI's programs ask for it. */
+#define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
+
 /* What a program's threads may do, in ascending order. */
 #define SHMEM_THREAD_SINGLE 0
 #define SHMEM_THREAD_FUNNELED 1
