@@ -96,11 +96,15 @@ static void configurations(void)
     CHECK_EQ(shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, &config), 0);
     CHECK_EQ(config.num_contexts, 3);
     shmem_team_destroy(team);
-    CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, pes, NULL, 0, &team), 0);
-    config.num_contexts = 77;
-    CHECK_EQ(shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, &config), 0);
-    CHECK_EQ(config.num_contexts, 0);
-    shmem_team_destroy(team);
+    /* Without a configuration, or where the mask does not name it, there is the default. */
+    const shmem_team_config_t *given[2] = {NULL, &config};
+    for (int i = 0; i < 2; i++) {
+        config.num_contexts = 77;
+        CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, pes, given[i], 0, &team), 0);
+        CHECK_EQ(shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, &config), 0);
+        CHECK_EQ(config.num_contexts, 0);
+        shmem_team_destroy(team);
+    }
 }
 
 /* Every triplet that fits the world; children of each child by a few triplets more. */
