@@ -15,6 +15,8 @@ _Noreturn void farside_shmem_global_exit(int status, const char *call);
 int farside_shmem_my_pe(const char *call);
 int farside_shmem_n_pes(const char *call);
 int farside_shmem_query_thread(const char *call);
+/* May be called at any time. */
+int farside_shmem_is_initialized(void);
 int farside_shmem_pe_accessible(int pe, const char *call);
 int farside_shmem_addr_accessible(const void *address, int pe, const char *call);
 void *farside_shmem_ptr(const void *dest, int pe, const char *call);
@@ -155,6 +157,11 @@ typedef void farside_shmem_fold(void *into, const void *from, size_t nelems);
 int farside_shmem_reduce(const struct farside_shmem_group *group, void *dest, const void *source,
                          size_t nelems, size_t element, farside_shmem_fold *fold,
                          const char *call);
+/* Folds the sources of the members before this one, with its own if `is_inclusive`; of none, the
+ * result is zero. */
+int farside_shmem_scan(const struct farside_shmem_group *group, void *dest, const void *source,
+                       size_t nelems, size_t element, farside_shmem_fold *fold, int is_inclusive,
+                       const char *call);
 
 /* Locks. */
 void farside_shmem_set_lock(long *lock, const char *call);

@@ -46,21 +46,36 @@ BITWISE_REDUCTIONS(and)
 BITWISE_REDUCTIONS(or)
 BITWISE_REDUCTIONS(xor)
 
-#define ORDERED_REDUCTIONS(op) \
-    REDUCE_BITWISE_TYPES(REDUCE, op) \
-    OLD_INTEGER_TYPES(REDUCE, op) \
-    REDUCE(char, char, char, op) \
-    REDUCE(schar, signed char, schar, op) \
-    REDUCE(ptrdiff, ptrdiff_t, long, op) \
-    FLOAT_TYPES(REDUCE, op)
-ORDERED_REDUCTIONS(max)
-ORDERED_REDUCTIONS(min)
+#define ORDERED_TYPES(X, more) \
+    REDUCE_BITWISE_TYPES(X, more) \
+    OLD_INTEGER_TYPES(X, more) \
+    X(char, char, char, more) \
+    X(schar, signed char, schar, more) \
+    X(ptrdiff, ptrdiff_t, long, more) \
+    FLOAT_TYPES(X, more)
+ORDERED_TYPES(REDUCE, max)
+ORDERED_TYPES(REDUCE, min)
 
-#define ARITHMETIC_REDUCTIONS(op) \
-    ORDERED_REDUCTIONS(op) \
-    COMPLEX_TYPES(REDUCE, op)
-ARITHMETIC_REDUCTIONS(sum)
-ARITHMETIC_REDUCTIONS(prod)
+#define ARITHMETIC_TYPES(X, more) \
+    ORDERED_TYPES(X, more) \
+    COMPLEX_TYPES(X, more)
+ARITHMETIC_TYPES(REDUCE, sum)
+ARITHMETIC_TYPES(REDUCE, prod)
+
+/* Prefix sums: a member's own value is in them or not. */
+
+enum { scan_in = 1, scan_ex = 0 };
+
+#define SCAN(name, type, base, kind) \
+    SHMEM(int, name##_sum_##kind##scan, \
+        (shmem_team_t team, type *dest, const type *source, size_t nelems)) \
+    { \
+        TEAM_GROUP(team); \
+        return farside_shmem_scan(&group, dest, source, nelems, sizeof(type), fold_##base##_sum, \
+            scan_##kind, CALL(name##_sum_##kind##scan)); \
+    }
+ARITHMETIC_TYPES(SCAN, in)
+ARITHMETIC_TYPES(SCAN, ex)
 
 /* Of an active set. The work array is not needed. */
 

@@ -137,11 +137,10 @@ BOTH_NAMES(void, shfree, (void *ptr))
 
 /* Teams. */
 
-/* Returns the contexts that a configuration asks for. It is a hint, and is remembered even if the
- * mask does not name it, as programs expect. */
-static int contexts_of(const shmem_team_config_t *config)
+/* Returns the contexts that a configuration asks for, if the mask names them. */
+static int contexts_of(const shmem_team_config_t *config, long mask)
 {
-    return config != NULL ? config->num_contexts : 0;
+    return config != NULL && (mask & SHMEM_TEAM_NUM_CONTEXTS) != 0 ? config->num_contexts : 0;
 }
 
 SHMEM(int, team_my_pe, (shmem_team_t team))
@@ -172,19 +171,17 @@ SHMEM(int, team_translate_pe, (shmem_team_t src_team, int src_pe, shmem_team_t d
 SHMEM(int, team_split_strided, (shmem_team_t parent_team, int start, int stride, int size,
     const shmem_team_config_t *config, long config_mask, shmem_team_t *new_team))
 {
-    (void) config_mask;
     return farside_shmem_team_split_strided(parent_team, start, stride, size,
-        contexts_of(config), new_team, CALL(team_split_strided));
+        contexts_of(config, config_mask), new_team, CALL(team_split_strided));
 }
 
 SHMEM(int, team_split_2d, (shmem_team_t parent_team, int xrange,
     const shmem_team_config_t *xaxis_config, long xaxis_mask, shmem_team_t *xaxis_team,
     const shmem_team_config_t *yaxis_config, long yaxis_mask, shmem_team_t *yaxis_team))
 {
-    (void) xaxis_mask;
-    (void) yaxis_mask;
-    return farside_shmem_team_split_2d(parent_team, xrange, contexts_of(xaxis_config),
-        xaxis_team, contexts_of(yaxis_config), yaxis_team, CALL(team_split_2d));
+    return farside_shmem_team_split_2d(parent_team, xrange,
+        contexts_of(xaxis_config, xaxis_mask), xaxis_team,
+        contexts_of(yaxis_config, yaxis_mask), yaxis_team, CALL(team_split_2d));
 }
 
 SHMEM(void, team_destroy, (shmem_team_t team))

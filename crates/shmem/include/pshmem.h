@@ -2727,6 +2727,357 @@ void pshmem_udcflush_line(void *dest);
 /* For profiling tools, which define it in their own way; it does nothing here. */
 void pshmem_pcontrol(int level, ...);
 
+/* Of version 1.6. Blocks are bsize elements each, dst and sst elements apart; a signal
+ * without data is an atomic; a scan gives each member of a team the sum over those before it,
+ * with its own value (in) or without (ex). */
+void pshmem_query_initialized(int *initialized);
+void *pshmem_team_ptr(shmem_team_t team, const void *dest, int pe);
+void pshmem_ctx_session_start(shmem_ctx_t ctx, long options,
+    const shmem_ctx_session_config_t *config, long config_mask);
+void pshmem_ctx_session_stop(shmem_ctx_t ctx);
+void pshmem_float_ibput(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_double_ibput(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_longdouble_ibput(long double *dest, const long double *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_char_ibput(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_schar_ibput(signed char *dest, const signed char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_short_ibput(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_int_ibput(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_long_ibput(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_longlong_ibput(long long *dest, const long long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_uchar_ibput(unsigned char *dest, const unsigned char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ushort_ibput(unsigned short *dest, const unsigned short *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_uint_ibput(unsigned int *dest, const unsigned int *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ulong_ibput(unsigned long *dest, const unsigned long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ulonglong_ibput(unsigned long long *dest, const unsigned long long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_int8_ibput(int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_int16_ibput(int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_int32_ibput(int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_int64_ibput(int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_uint8_ibput(uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_uint16_ibput(uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_uint32_ibput(uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_uint64_ibput(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_size_ibput(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ptrdiff_ibput(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_float_ibput(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_double_ibput(shmem_ctx_t ctx, double *dest, const double *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_longdouble_ibput(shmem_ctx_t ctx, long double *dest,
+    const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks,
+    int pe);
+void pshmem_ctx_char_ibput(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_schar_ibput(shmem_ctx_t ctx, signed char *dest, const signed char *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_short_ibput(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_int_ibput(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_long_ibput(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_longlong_ibput(shmem_ctx_t ctx, long long *dest, const long long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uchar_ibput(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ushort_ibput(shmem_ctx_t ctx, unsigned short *dest,
+    const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks,
+    int pe);
+void pshmem_ctx_uint_ibput(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ulong_ibput(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ulonglong_ibput(shmem_ctx_t ctx, unsigned long long *dest,
+    const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void pshmem_ctx_int8_ibput(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_int16_ibput(shmem_ctx_t ctx, int16_t *dest, const int16_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_int32_ibput(shmem_ctx_t ctx, int32_t *dest, const int32_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_int64_ibput(shmem_ctx_t ctx, int64_t *dest, const int64_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uint8_ibput(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uint16_ibput(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uint32_ibput(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uint64_ibput(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_size_ibput(shmem_ctx_t ctx, size_t *dest, const size_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ptrdiff_ibput(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ibput8(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void pshmem_ibput16(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ibput32(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ibput64(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ibput128(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibput8(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibput16(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibput32(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibput64(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibput128(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_float_ibget(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_double_ibget(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_longdouble_ibget(long double *dest, const long double *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_char_ibget(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_schar_ibget(signed char *dest, const signed char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_short_ibget(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_int_ibget(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_long_ibget(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_longlong_ibget(long long *dest, const long long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_uchar_ibget(unsigned char *dest, const unsigned char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ushort_ibget(unsigned short *dest, const unsigned short *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_uint_ibget(unsigned int *dest, const unsigned int *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ulong_ibget(unsigned long *dest, const unsigned long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ulonglong_ibget(unsigned long long *dest, const unsigned long long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_int8_ibget(int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_int16_ibget(int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_int32_ibget(int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_int64_ibget(int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_uint8_ibget(uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_uint16_ibget(uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_uint32_ibget(uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_uint64_ibget(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_size_ibget(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ptrdiff_ibget(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_float_ibget(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_double_ibget(shmem_ctx_t ctx, double *dest, const double *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_longdouble_ibget(shmem_ctx_t ctx, long double *dest,
+    const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks,
+    int pe);
+void pshmem_ctx_char_ibget(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_schar_ibget(shmem_ctx_t ctx, signed char *dest, const signed char *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_short_ibget(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_int_ibget(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_long_ibget(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_longlong_ibget(shmem_ctx_t ctx, long long *dest, const long long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uchar_ibget(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ushort_ibget(shmem_ctx_t ctx, unsigned short *dest,
+    const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks,
+    int pe);
+void pshmem_ctx_uint_ibget(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ulong_ibget(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ulonglong_ibget(shmem_ctx_t ctx, unsigned long long *dest,
+    const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void pshmem_ctx_int8_ibget(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_int16_ibget(shmem_ctx_t ctx, int16_t *dest, const int16_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_int32_ibget(shmem_ctx_t ctx, int32_t *dest, const int32_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_int64_ibget(shmem_ctx_t ctx, int64_t *dest, const int64_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uint8_ibget(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uint16_ibget(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uint32_ibget(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_uint64_ibget(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_size_ibget(shmem_ctx_t ctx, size_t *dest, const size_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ptrdiff_ibget(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ibget8(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void pshmem_ibget16(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ibget32(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ibget64(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ibget128(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibget8(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibget16(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibget32(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibget64(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_ctx_ibget128(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void pshmem_signal_add(uint64_t *sig_addr, uint64_t signal, int pe);
+void pshmem_ctx_signal_add(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe);
+void pshmem_signal_set(uint64_t *sig_addr, uint64_t signal, int pe);
+void pshmem_ctx_signal_set(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe);
+void pshmem_pe_quiet(const int *target_pes, size_t npes);
+void pshmem_ctx_pe_quiet(shmem_ctx_t ctx, const int *target_pes, size_t npes);
+int pshmem_char_sum_inscan(shmem_team_t team, char *dest, const char *source, size_t nelems);
+int pshmem_schar_sum_inscan(shmem_team_t team, signed char *dest, const signed char *source,
+    size_t nelems);
+int pshmem_short_sum_inscan(shmem_team_t team, short *dest, const short *source,
+    size_t nelems);
+int pshmem_int_sum_inscan(shmem_team_t team, int *dest, const int *source, size_t nelems);
+int pshmem_long_sum_inscan(shmem_team_t team, long *dest, const long *source, size_t nelems);
+int pshmem_longlong_sum_inscan(shmem_team_t team, long long *dest, const long long *source,
+    size_t nelems);
+int pshmem_ptrdiff_sum_inscan(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source,
+    size_t nelems);
+int pshmem_uchar_sum_inscan(shmem_team_t team, unsigned char *dest,
+    const unsigned char *source, size_t nelems);
+int pshmem_ushort_sum_inscan(shmem_team_t team, unsigned short *dest,
+    const unsigned short *source, size_t nelems);
+int pshmem_uint_sum_inscan(shmem_team_t team, unsigned int *dest, const unsigned int *source,
+    size_t nelems);
+int pshmem_ulong_sum_inscan(shmem_team_t team, unsigned long *dest,
+    const unsigned long *source, size_t nelems);
+int pshmem_ulonglong_sum_inscan(shmem_team_t team, unsigned long long *dest,
+    const unsigned long long *source, size_t nelems);
+int pshmem_int8_sum_inscan(shmem_team_t team, int8_t *dest, const int8_t *source,
+    size_t nelems);
+int pshmem_int16_sum_inscan(shmem_team_t team, int16_t *dest, const int16_t *source,
+    size_t nelems);
+int pshmem_int32_sum_inscan(shmem_team_t team, int32_t *dest, const int32_t *source,
+    size_t nelems);
+int pshmem_int64_sum_inscan(shmem_team_t team, int64_t *dest, const int64_t *source,
+    size_t nelems);
+int pshmem_uint8_sum_inscan(shmem_team_t team, uint8_t *dest, const uint8_t *source,
+    size_t nelems);
+int pshmem_uint16_sum_inscan(shmem_team_t team, uint16_t *dest, const uint16_t *source,
+    size_t nelems);
+int pshmem_uint32_sum_inscan(shmem_team_t team, uint32_t *dest, const uint32_t *source,
+    size_t nelems);
+int pshmem_uint64_sum_inscan(shmem_team_t team, uint64_t *dest, const uint64_t *source,
+    size_t nelems);
+int pshmem_size_sum_inscan(shmem_team_t team, size_t *dest, const size_t *source,
+    size_t nelems);
+int pshmem_float_sum_inscan(shmem_team_t team, float *dest, const float *source,
+    size_t nelems);
+int pshmem_double_sum_inscan(shmem_team_t team, double *dest, const double *source,
+    size_t nelems);
+int pshmem_longdouble_sum_inscan(shmem_team_t team, long double *dest,
+    const long double *source, size_t nelems);
+int pshmem_complexd_sum_inscan(shmem_team_t team, farside_shmem_complexd *dest,
+    const farside_shmem_complexd *source, size_t nelems);
+int pshmem_complexf_sum_inscan(shmem_team_t team, farside_shmem_complexf *dest,
+    const farside_shmem_complexf *source, size_t nelems);
+int pshmem_char_sum_exscan(shmem_team_t team, char *dest, const char *source, size_t nelems);
+int pshmem_schar_sum_exscan(shmem_team_t team, signed char *dest, const signed char *source,
+    size_t nelems);
+int pshmem_short_sum_exscan(shmem_team_t team, short *dest, const short *source,
+    size_t nelems);
+int pshmem_int_sum_exscan(shmem_team_t team, int *dest, const int *source, size_t nelems);
+int pshmem_long_sum_exscan(shmem_team_t team, long *dest, const long *source, size_t nelems);
+int pshmem_longlong_sum_exscan(shmem_team_t team, long long *dest, const long long *source,
+    size_t nelems);
+int pshmem_ptrdiff_sum_exscan(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source,
+    size_t nelems);
+int pshmem_uchar_sum_exscan(shmem_team_t team, unsigned char *dest,
+    const unsigned char *source, size_t nelems);
+int pshmem_ushort_sum_exscan(shmem_team_t team, unsigned short *dest,
+    const unsigned short *source, size_t nelems);
+int pshmem_uint_sum_exscan(shmem_team_t team, unsigned int *dest, const unsigned int *source,
+    size_t nelems);
+int pshmem_ulong_sum_exscan(shmem_team_t team, unsigned long *dest,
+    const unsigned long *source, size_t nelems);
+int pshmem_ulonglong_sum_exscan(shmem_team_t team, unsigned long long *dest,
+    const unsigned long long *source, size_t nelems);
+int pshmem_int8_sum_exscan(shmem_team_t team, int8_t *dest, const int8_t *source,
+    size_t nelems);
+int pshmem_int16_sum_exscan(shmem_team_t team, int16_t *dest, const int16_t *source,
+    size_t nelems);
+int pshmem_int32_sum_exscan(shmem_team_t team, int32_t *dest, const int32_t *source,
+    size_t nelems);
+int pshmem_int64_sum_exscan(shmem_team_t team, int64_t *dest, const int64_t *source,
+    size_t nelems);
+int pshmem_uint8_sum_exscan(shmem_team_t team, uint8_t *dest, const uint8_t *source,
+    size_t nelems);
+int pshmem_uint16_sum_exscan(shmem_team_t team, uint16_t *dest, const uint16_t *source,
+    size_t nelems);
+int pshmem_uint32_sum_exscan(shmem_team_t team, uint32_t *dest, const uint32_t *source,
+    size_t nelems);
+int pshmem_uint64_sum_exscan(shmem_team_t team, uint64_t *dest, const uint64_t *source,
+    size_t nelems);
+int pshmem_size_sum_exscan(shmem_team_t team, size_t *dest, const size_t *source,
+    size_t nelems);
+int pshmem_float_sum_exscan(shmem_team_t team, float *dest, const float *source,
+    size_t nelems);
+int pshmem_double_sum_exscan(shmem_team_t team, double *dest, const double *source,
+    size_t nelems);
+int pshmem_longdouble_sum_exscan(shmem_team_t team, long double *dest,
+    const long double *source, size_t nelems);
+int pshmem_complexd_sum_exscan(shmem_team_t team, farside_shmem_complexd *dest,
+    const farside_shmem_complexd *source, size_t nelems);
+int pshmem_complexf_sum_exscan(shmem_team_t team, farside_shmem_complexf *dest,
+    const farside_shmem_complexf *source, size_t nelems);
+
 /* Beyond 1.5: types that its tables leave out and programs use. */
 void pshmem_short_wait_until_all(short *ivars, size_t nelems, const int *status, int cmp,
     short cmp_value);
@@ -2796,6 +3147,247 @@ int pshmem_longlong_xor_reduce(shmem_team_t team, long long *dest, const long lo
     size_t nreduce);
 
 #ifdef __cplusplus
+}
+#endif
+
+/* Overloads in C++: words that are volatile, and C's complex numbers. */
+#ifdef __cplusplus
+extern "C++" {
+
+inline void pshmem_short_wait_until(volatile short *ivar, int cmp, short cmp_value)
+{
+    pshmem_short_wait_until(const_cast<short *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_int_wait_until(volatile int *ivar, int cmp, int cmp_value)
+{
+    pshmem_int_wait_until(const_cast<int *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_long_wait_until(volatile long *ivar, int cmp, long cmp_value)
+{
+    pshmem_long_wait_until(const_cast<long *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_longlong_wait_until(volatile long long *ivar, int cmp, long long cmp_value)
+{
+    pshmem_longlong_wait_until(const_cast<long long *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_ushort_wait_until(volatile unsigned short *ivar, int cmp,
+    unsigned short cmp_value)
+{
+    pshmem_ushort_wait_until(const_cast<unsigned short *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_uint_wait_until(volatile unsigned int *ivar, int cmp,
+    unsigned int cmp_value)
+{
+    pshmem_uint_wait_until(const_cast<unsigned int *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_ulong_wait_until(volatile unsigned long *ivar, int cmp,
+    unsigned long cmp_value)
+{
+    pshmem_ulong_wait_until(const_cast<unsigned long *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_ulonglong_wait_until(volatile unsigned long long *ivar, int cmp,
+    unsigned long long cmp_value)
+{
+    pshmem_ulonglong_wait_until(const_cast<unsigned long long *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_int32_wait_until(volatile int32_t *ivar, int cmp, int32_t cmp_value)
+{
+    pshmem_int32_wait_until(const_cast<int32_t *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_int64_wait_until(volatile int64_t *ivar, int cmp, int64_t cmp_value)
+{
+    pshmem_int64_wait_until(const_cast<int64_t *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_uint32_wait_until(volatile uint32_t *ivar, int cmp, uint32_t cmp_value)
+{
+    pshmem_uint32_wait_until(const_cast<uint32_t *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_uint64_wait_until(volatile uint64_t *ivar, int cmp, uint64_t cmp_value)
+{
+    pshmem_uint64_wait_until(const_cast<uint64_t *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_size_wait_until(volatile size_t *ivar, int cmp, size_t cmp_value)
+{
+    pshmem_size_wait_until(const_cast<size_t *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_ptrdiff_wait_until(volatile ptrdiff_t *ivar, int cmp, ptrdiff_t cmp_value)
+{
+    pshmem_ptrdiff_wait_until(const_cast<ptrdiff_t *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_short_test(volatile short *ivar, int cmp, short cmp_value)
+{
+    return pshmem_short_test(const_cast<short *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_int_test(volatile int *ivar, int cmp, int cmp_value)
+{
+    return pshmem_int_test(const_cast<int *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_long_test(volatile long *ivar, int cmp, long cmp_value)
+{
+    return pshmem_long_test(const_cast<long *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_longlong_test(volatile long long *ivar, int cmp, long long cmp_value)
+{
+    return pshmem_longlong_test(const_cast<long long *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_ushort_test(volatile unsigned short *ivar, int cmp,
+    unsigned short cmp_value)
+{
+    return pshmem_ushort_test(const_cast<unsigned short *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_uint_test(volatile unsigned int *ivar, int cmp, unsigned int cmp_value)
+{
+    return pshmem_uint_test(const_cast<unsigned int *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_ulong_test(volatile unsigned long *ivar, int cmp, unsigned long cmp_value)
+{
+    return pshmem_ulong_test(const_cast<unsigned long *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_ulonglong_test(volatile unsigned long long *ivar, int cmp,
+    unsigned long long cmp_value)
+{
+    return pshmem_ulonglong_test(const_cast<unsigned long long *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_int32_test(volatile int32_t *ivar, int cmp, int32_t cmp_value)
+{
+    return pshmem_int32_test(const_cast<int32_t *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_int64_test(volatile int64_t *ivar, int cmp, int64_t cmp_value)
+{
+    return pshmem_int64_test(const_cast<int64_t *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_uint32_test(volatile uint32_t *ivar, int cmp, uint32_t cmp_value)
+{
+    return pshmem_uint32_test(const_cast<uint32_t *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_uint64_test(volatile uint64_t *ivar, int cmp, uint64_t cmp_value)
+{
+    return pshmem_uint64_test(const_cast<uint64_t *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_size_test(volatile size_t *ivar, int cmp, size_t cmp_value)
+{
+    return pshmem_size_test(const_cast<size_t *>(ivar), cmp, cmp_value);
+}
+inline int pshmem_ptrdiff_test(volatile ptrdiff_t *ivar, int cmp, ptrdiff_t cmp_value)
+{
+    return pshmem_ptrdiff_test(const_cast<ptrdiff_t *>(ivar), cmp, cmp_value);
+}
+inline void pshmem_wait(volatile long *ivar, long cmp_value)
+{
+    pshmem_wait(const_cast<long *>(ivar), cmp_value);
+}
+inline void pshmem_short_wait(volatile short *ivar, short cmp_value)
+{
+    pshmem_short_wait(const_cast<short *>(ivar), cmp_value);
+}
+inline void pshmem_int_wait(volatile int *ivar, int cmp_value)
+{
+    pshmem_int_wait(const_cast<int *>(ivar), cmp_value);
+}
+inline void pshmem_long_wait(volatile long *ivar, long cmp_value)
+{
+    pshmem_long_wait(const_cast<long *>(ivar), cmp_value);
+}
+inline void pshmem_longlong_wait(volatile long long *ivar, long long cmp_value)
+{
+    pshmem_longlong_wait(const_cast<long long *>(ivar), cmp_value);
+}
+inline void pshmem_set_lock(volatile long *lock)
+{
+    pshmem_set_lock(const_cast<long *>(lock));
+}
+inline int pshmem_test_lock(volatile long *lock)
+{
+    return pshmem_test_lock(const_cast<long *>(lock));
+}
+inline void pshmem_clear_lock(volatile long *lock)
+{
+    pshmem_clear_lock(const_cast<long *>(lock));
+}
+
+#ifdef FARSIDE_SHMEM_C_COMPLEX
+inline int pshmem_complexd_sum_reduce(shmem_team_t team, farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, size_t nreduce)
+{
+    return pshmem_complexd_sum_reduce(team, reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nreduce);
+}
+inline int pshmem_complexf_sum_reduce(shmem_team_t team, farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, size_t nreduce)
+{
+    return pshmem_complexf_sum_reduce(team, reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nreduce);
+}
+inline void pshmem_complexd_sum_to_all(farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, int nreduce, int PE_start, int logPE_stride,
+    int PE_size, farside_shmem_c_complexd *pWrk, long *pSync)
+{
+    pshmem_complexd_sum_to_all(reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nreduce, PE_start,
+        logPE_stride, PE_size, reinterpret_cast<farside_shmem_complexd *>(pWrk), pSync);
+}
+inline void pshmem_complexf_sum_to_all(farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, int nreduce, int PE_start, int logPE_stride,
+    int PE_size, farside_shmem_c_complexf *pWrk, long *pSync)
+{
+    pshmem_complexf_sum_to_all(reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nreduce, PE_start,
+        logPE_stride, PE_size, reinterpret_cast<farside_shmem_complexf *>(pWrk), pSync);
+}
+inline int pshmem_complexd_prod_reduce(shmem_team_t team, farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, size_t nreduce)
+{
+    return pshmem_complexd_prod_reduce(team, reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nreduce);
+}
+inline int pshmem_complexf_prod_reduce(shmem_team_t team, farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, size_t nreduce)
+{
+    return pshmem_complexf_prod_reduce(team, reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nreduce);
+}
+inline void pshmem_complexd_prod_to_all(farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, int nreduce, int PE_start, int logPE_stride,
+    int PE_size, farside_shmem_c_complexd *pWrk, long *pSync)
+{
+    pshmem_complexd_prod_to_all(reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nreduce, PE_start,
+        logPE_stride, PE_size, reinterpret_cast<farside_shmem_complexd *>(pWrk), pSync);
+}
+inline void pshmem_complexf_prod_to_all(farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, int nreduce, int PE_start, int logPE_stride,
+    int PE_size, farside_shmem_c_complexf *pWrk, long *pSync)
+{
+    pshmem_complexf_prod_to_all(reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nreduce, PE_start,
+        logPE_stride, PE_size, reinterpret_cast<farside_shmem_complexf *>(pWrk), pSync);
+}
+inline int pshmem_complexd_sum_inscan(shmem_team_t team, farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, size_t nelems)
+{
+    return pshmem_complexd_sum_inscan(team, reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nelems);
+}
+inline int pshmem_complexf_sum_inscan(shmem_team_t team, farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, size_t nelems)
+{
+    return pshmem_complexf_sum_inscan(team, reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nelems);
+}
+inline int pshmem_complexd_sum_exscan(shmem_team_t team, farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, size_t nelems)
+{
+    return pshmem_complexd_sum_exscan(team, reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nelems);
+}
+inline int pshmem_complexf_sum_exscan(shmem_team_t team, farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, size_t nelems)
+{
+    return pshmem_complexf_sum_exscan(team, reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nelems);
+}
+#endif
+
 }
 #endif
 

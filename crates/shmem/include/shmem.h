@@ -15,8 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Programs include this file in a block for C's names, too. */
 #ifdef __cplusplus
+extern "C++" {
 #include <complex>
+}
 #endif
 
 #ifdef __GNUC__
@@ -29,6 +32,9 @@
 #define SHMEM_MINOR_VERSION 5
 #define SHMEM_MAX_NAME_LEN 256
 #define SHMEM_VENDOR_STRING "farside"
+
+/* The version as Open MPI's programs ask for it. */
+#define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
 
 /* What a program's threads may do, in ascending order. */
 #define SHMEM_THREAD_SINGLE 0
@@ -43,6 +49,10 @@
 
 /* Fields of shmem_team_config_t that a mask names: bits. */
 #define SHMEM_TEAM_NUM_CONTEXTS 1
+
+/* Options of a session, and fields of shmem_ctx_session_config_t that a mask names: bits. */
+#define SHMEM_CTX_SESSION_BATCH 1
+#define SHMEM_CTX_SESSION_TOTAL_OPS 1
 
 /* Hints of shmem_malloc_with_hints: bits. */
 #define SHMEM_MALLOC_ATOMICS_REMOTE 1
@@ -100,6 +110,10 @@ typedef struct {
     int num_contexts;
 } shmem_team_config_t;
 
+typedef struct {
+    size_t total_ops;
+} shmem_ctx_session_config_t;
+
 #define SHMEM_CTX_INVALID ((shmem_ctx_t) 0)
 #define SHMEM_CTX_DEFAULT ((shmem_ctx_t) 1)
 #define SHMEM_TEAM_INVALID ((shmem_team_t) 0)
@@ -110,6 +124,11 @@ typedef struct {
 #ifdef __cplusplus
 typedef std::complex<float> farside_shmem_complexf;
 typedef std::complex<double> farside_shmem_complexd;
+#ifdef __GNUC__
+#define FARSIDE_SHMEM_C_COMPLEX
+__extension__ typedef float _Complex farside_shmem_c_complexf;
+__extension__ typedef double _Complex farside_shmem_c_complexd;
+#endif
 #else
 typedef float _Complex farside_shmem_complexf;
 typedef double _Complex farside_shmem_complexd;
@@ -2815,6 +2834,355 @@ void shmem_udcflush_line(void *dest);
 /* For profiling tools, which define it in their own way; it does nothing here. */
 void shmem_pcontrol(int level, ...);
 
+/* Of version 1.6. Blocks are bsize elements each, dst and sst elements apart; a signal
+ * without data is an atomic; a scan gives each member of a team the sum over those before it,
+ * with its own value (in) or without (ex). */
+void shmem_query_initialized(int *initialized);
+void *shmem_team_ptr(shmem_team_t team, const void *dest, int pe);
+void shmem_ctx_session_start(shmem_ctx_t ctx, long options,
+    const shmem_ctx_session_config_t *config, long config_mask);
+void shmem_ctx_session_stop(shmem_ctx_t ctx);
+void shmem_float_ibput(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_double_ibput(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_longdouble_ibput(long double *dest, const long double *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_char_ibput(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_schar_ibput(signed char *dest, const signed char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_short_ibput(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_int_ibput(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_long_ibput(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_longlong_ibput(long long *dest, const long long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uchar_ibput(unsigned char *dest, const unsigned char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ushort_ibput(unsigned short *dest, const unsigned short *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint_ibput(unsigned int *dest, const unsigned int *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ulong_ibput(unsigned long *dest, const unsigned long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ulonglong_ibput(unsigned long long *dest, const unsigned long long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int8_ibput(int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_int16_ibput(int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_int32_ibput(int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_int64_ibput(int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_uint8_ibput(uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_uint16_ibput(uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_uint32_ibput(uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_uint64_ibput(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_size_ibput(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_ptrdiff_ibput(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_float_ibput(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_double_ibput(shmem_ctx_t ctx, double *dest, const double *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_longdouble_ibput(shmem_ctx_t ctx, long double *dest, const long double *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_char_ibput(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_schar_ibput(shmem_ctx_t ctx, signed char *dest, const signed char *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_short_ibput(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int_ibput(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_long_ibput(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_longlong_ibput(shmem_ctx_t ctx, long long *dest, const long long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uchar_ibput(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ushort_ibput(shmem_ctx_t ctx, unsigned short *dest,
+    const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks,
+    int pe);
+void shmem_ctx_uint_ibput(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ulong_ibput(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ulonglong_ibput(shmem_ctx_t ctx, unsigned long long *dest,
+    const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ctx_int8_ibput(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int16_ibput(shmem_ctx_t ctx, int16_t *dest, const int16_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int32_ibput(shmem_ctx_t ctx, int32_t *dest, const int32_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int64_ibput(shmem_ctx_t ctx, int64_t *dest, const int64_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint8_ibput(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint16_ibput(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint32_ibput(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint64_ibput(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_size_ibput(shmem_ctx_t ctx, size_t *dest, const size_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ptrdiff_ibput(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibput8(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ibput16(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ibput32(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ibput64(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ibput128(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput8(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput16(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput32(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput64(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput128(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_float_ibget(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_double_ibget(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_longdouble_ibget(long double *dest, const long double *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_char_ibget(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_schar_ibget(signed char *dest, const signed char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_short_ibget(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_int_ibget(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_long_ibget(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_longlong_ibget(long long *dest, const long long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uchar_ibget(unsigned char *dest, const unsigned char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ushort_ibget(unsigned short *dest, const unsigned short *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint_ibget(unsigned int *dest, const unsigned int *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ulong_ibget(unsigned long *dest, const unsigned long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ulonglong_ibget(unsigned long long *dest, const unsigned long long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int8_ibget(int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_int16_ibget(int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_int32_ibget(int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_int64_ibget(int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_uint8_ibget(uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_uint16_ibget(uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_uint32_ibget(uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_uint64_ibget(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_size_ibget(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_ptrdiff_ibget(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_float_ibget(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_double_ibget(shmem_ctx_t ctx, double *dest, const double *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_longdouble_ibget(shmem_ctx_t ctx, long double *dest, const long double *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_char_ibget(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_schar_ibget(shmem_ctx_t ctx, signed char *dest, const signed char *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_short_ibget(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int_ibget(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_long_ibget(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_longlong_ibget(shmem_ctx_t ctx, long long *dest, const long long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uchar_ibget(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ushort_ibget(shmem_ctx_t ctx, unsigned short *dest,
+    const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks,
+    int pe);
+void shmem_ctx_uint_ibget(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ulong_ibget(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ulonglong_ibget(shmem_ctx_t ctx, unsigned long long *dest,
+    const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ctx_int8_ibget(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int16_ibget(shmem_ctx_t ctx, int16_t *dest, const int16_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int32_ibget(shmem_ctx_t ctx, int32_t *dest, const int32_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int64_ibget(shmem_ctx_t ctx, int64_t *dest, const int64_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint8_ibget(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint16_ibget(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint32_ibget(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint64_ibget(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_size_ibget(shmem_ctx_t ctx, size_t *dest, const size_t *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ptrdiff_ibget(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source,
+    ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibget8(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ibget16(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ibget32(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ibget64(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
+    size_t nblocks, int pe);
+void shmem_ibget128(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst,
+    size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget8(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget16(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget32(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget64(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget128(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst,
+    ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_signal_add(uint64_t *sig_addr, uint64_t signal, int pe);
+void shmem_ctx_signal_add(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe);
+void shmem_signal_set(uint64_t *sig_addr, uint64_t signal, int pe);
+void shmem_ctx_signal_set(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe);
+void shmem_pe_quiet(const int *target_pes, size_t npes);
+void shmem_ctx_pe_quiet(shmem_ctx_t ctx, const int *target_pes, size_t npes);
+int shmem_char_sum_inscan(shmem_team_t team, char *dest, const char *source, size_t nelems);
+int shmem_schar_sum_inscan(shmem_team_t team, signed char *dest, const signed char *source,
+    size_t nelems);
+int shmem_short_sum_inscan(shmem_team_t team, short *dest, const short *source,
+    size_t nelems);
+int shmem_int_sum_inscan(shmem_team_t team, int *dest, const int *source, size_t nelems);
+int shmem_long_sum_inscan(shmem_team_t team, long *dest, const long *source, size_t nelems);
+int shmem_longlong_sum_inscan(shmem_team_t team, long long *dest, const long long *source,
+    size_t nelems);
+int shmem_ptrdiff_sum_inscan(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source,
+    size_t nelems);
+int shmem_uchar_sum_inscan(shmem_team_t team, unsigned char *dest,
+    const unsigned char *source, size_t nelems);
+int shmem_ushort_sum_inscan(shmem_team_t team, unsigned short *dest,
+    const unsigned short *source, size_t nelems);
+int shmem_uint_sum_inscan(shmem_team_t team, unsigned int *dest, const unsigned int *source,
+    size_t nelems);
+int shmem_ulong_sum_inscan(shmem_team_t team, unsigned long *dest,
+    const unsigned long *source, size_t nelems);
+int shmem_ulonglong_sum_inscan(shmem_team_t team, unsigned long long *dest,
+    const unsigned long long *source, size_t nelems);
+int shmem_int8_sum_inscan(shmem_team_t team, int8_t *dest, const int8_t *source,
+    size_t nelems);
+int shmem_int16_sum_inscan(shmem_team_t team, int16_t *dest, const int16_t *source,
+    size_t nelems);
+int shmem_int32_sum_inscan(shmem_team_t team, int32_t *dest, const int32_t *source,
+    size_t nelems);
+int shmem_int64_sum_inscan(shmem_team_t team, int64_t *dest, const int64_t *source,
+    size_t nelems);
+int shmem_uint8_sum_inscan(shmem_team_t team, uint8_t *dest, const uint8_t *source,
+    size_t nelems);
+int shmem_uint16_sum_inscan(shmem_team_t team, uint16_t *dest, const uint16_t *source,
+    size_t nelems);
+int shmem_uint32_sum_inscan(shmem_team_t team, uint32_t *dest, const uint32_t *source,
+    size_t nelems);
+int shmem_uint64_sum_inscan(shmem_team_t team, uint64_t *dest, const uint64_t *source,
+    size_t nelems);
+int shmem_size_sum_inscan(shmem_team_t team, size_t *dest, const size_t *source,
+    size_t nelems);
+int shmem_float_sum_inscan(shmem_team_t team, float *dest, const float *source,
+    size_t nelems);
+int shmem_double_sum_inscan(shmem_team_t team, double *dest, const double *source,
+    size_t nelems);
+int shmem_longdouble_sum_inscan(shmem_team_t team, long double *dest,
+    const long double *source, size_t nelems);
+int shmem_complexd_sum_inscan(shmem_team_t team, farside_shmem_complexd *dest,
+    const farside_shmem_complexd *source, size_t nelems);
+int shmem_complexf_sum_inscan(shmem_team_t team, farside_shmem_complexf *dest,
+    const farside_shmem_complexf *source, size_t nelems);
+int shmem_char_sum_exscan(shmem_team_t team, char *dest, const char *source, size_t nelems);
+int shmem_schar_sum_exscan(shmem_team_t team, signed char *dest, const signed char *source,
+    size_t nelems);
+int shmem_short_sum_exscan(shmem_team_t team, short *dest, const short *source,
+    size_t nelems);
+int shmem_int_sum_exscan(shmem_team_t team, int *dest, const int *source, size_t nelems);
+int shmem_long_sum_exscan(shmem_team_t team, long *dest, const long *source, size_t nelems);
+int shmem_longlong_sum_exscan(shmem_team_t team, long long *dest, const long long *source,
+    size_t nelems);
+int shmem_ptrdiff_sum_exscan(shmem_team_t team, ptrdiff_t *dest, const ptrdiff_t *source,
+    size_t nelems);
+int shmem_uchar_sum_exscan(shmem_team_t team, unsigned char *dest,
+    const unsigned char *source, size_t nelems);
+int shmem_ushort_sum_exscan(shmem_team_t team, unsigned short *dest,
+    const unsigned short *source, size_t nelems);
+int shmem_uint_sum_exscan(shmem_team_t team, unsigned int *dest, const unsigned int *source,
+    size_t nelems);
+int shmem_ulong_sum_exscan(shmem_team_t team, unsigned long *dest,
+    const unsigned long *source, size_t nelems);
+int shmem_ulonglong_sum_exscan(shmem_team_t team, unsigned long long *dest,
+    const unsigned long long *source, size_t nelems);
+int shmem_int8_sum_exscan(shmem_team_t team, int8_t *dest, const int8_t *source,
+    size_t nelems);
+int shmem_int16_sum_exscan(shmem_team_t team, int16_t *dest, const int16_t *source,
+    size_t nelems);
+int shmem_int32_sum_exscan(shmem_team_t team, int32_t *dest, const int32_t *source,
+    size_t nelems);
+int shmem_int64_sum_exscan(shmem_team_t team, int64_t *dest, const int64_t *source,
+    size_t nelems);
+int shmem_uint8_sum_exscan(shmem_team_t team, uint8_t *dest, const uint8_t *source,
+    size_t nelems);
+int shmem_uint16_sum_exscan(shmem_team_t team, uint16_t *dest, const uint16_t *source,
+    size_t nelems);
+int shmem_uint32_sum_exscan(shmem_team_t team, uint32_t *dest, const uint32_t *source,
+    size_t nelems);
+int shmem_uint64_sum_exscan(shmem_team_t team, uint64_t *dest, const uint64_t *source,
+    size_t nelems);
+int shmem_size_sum_exscan(shmem_team_t team, size_t *dest, const size_t *source,
+    size_t nelems);
+int shmem_float_sum_exscan(shmem_team_t team, float *dest, const float *source,
+    size_t nelems);
+int shmem_double_sum_exscan(shmem_team_t team, double *dest, const double *source,
+    size_t nelems);
+int shmem_longdouble_sum_exscan(shmem_team_t team, long double *dest,
+    const long double *source, size_t nelems);
+int shmem_complexd_sum_exscan(shmem_team_t team, farside_shmem_complexd *dest,
+    const farside_shmem_complexd *source, size_t nelems);
+int shmem_complexf_sum_exscan(shmem_team_t team, farside_shmem_complexf *dest,
+    const farside_shmem_complexf *source, size_t nelems);
+
 /* Beyond 1.5: types that its tables leave out and programs use. */
 void shmem_short_wait_until_all(short *ivars, size_t nelems, const int *status, int cmp,
     short cmp_value);
@@ -2887,6 +3255,246 @@ int shmem_longlong_xor_reduce(shmem_team_t team, long long *dest, const long lon
 }
 #endif
 
+/* Overloads in C++: words that are volatile, and C's complex numbers. */
+#ifdef __cplusplus
+extern "C++" {
+
+inline void shmem_short_wait_until(volatile short *ivar, int cmp, short cmp_value)
+{
+    shmem_short_wait_until(const_cast<short *>(ivar), cmp, cmp_value);
+}
+inline void shmem_int_wait_until(volatile int *ivar, int cmp, int cmp_value)
+{
+    shmem_int_wait_until(const_cast<int *>(ivar), cmp, cmp_value);
+}
+inline void shmem_long_wait_until(volatile long *ivar, int cmp, long cmp_value)
+{
+    shmem_long_wait_until(const_cast<long *>(ivar), cmp, cmp_value);
+}
+inline void shmem_longlong_wait_until(volatile long long *ivar, int cmp, long long cmp_value)
+{
+    shmem_longlong_wait_until(const_cast<long long *>(ivar), cmp, cmp_value);
+}
+inline void shmem_ushort_wait_until(volatile unsigned short *ivar, int cmp,
+    unsigned short cmp_value)
+{
+    shmem_ushort_wait_until(const_cast<unsigned short *>(ivar), cmp, cmp_value);
+}
+inline void shmem_uint_wait_until(volatile unsigned int *ivar, int cmp,
+    unsigned int cmp_value)
+{
+    shmem_uint_wait_until(const_cast<unsigned int *>(ivar), cmp, cmp_value);
+}
+inline void shmem_ulong_wait_until(volatile unsigned long *ivar, int cmp,
+    unsigned long cmp_value)
+{
+    shmem_ulong_wait_until(const_cast<unsigned long *>(ivar), cmp, cmp_value);
+}
+inline void shmem_ulonglong_wait_until(volatile unsigned long long *ivar, int cmp,
+    unsigned long long cmp_value)
+{
+    shmem_ulonglong_wait_until(const_cast<unsigned long long *>(ivar), cmp, cmp_value);
+}
+inline void shmem_int32_wait_until(volatile int32_t *ivar, int cmp, int32_t cmp_value)
+{
+    shmem_int32_wait_until(const_cast<int32_t *>(ivar), cmp, cmp_value);
+}
+inline void shmem_int64_wait_until(volatile int64_t *ivar, int cmp, int64_t cmp_value)
+{
+    shmem_int64_wait_until(const_cast<int64_t *>(ivar), cmp, cmp_value);
+}
+inline void shmem_uint32_wait_until(volatile uint32_t *ivar, int cmp, uint32_t cmp_value)
+{
+    shmem_uint32_wait_until(const_cast<uint32_t *>(ivar), cmp, cmp_value);
+}
+inline void shmem_uint64_wait_until(volatile uint64_t *ivar, int cmp, uint64_t cmp_value)
+{
+    shmem_uint64_wait_until(const_cast<uint64_t *>(ivar), cmp, cmp_value);
+}
+inline void shmem_size_wait_until(volatile size_t *ivar, int cmp, size_t cmp_value)
+{
+    shmem_size_wait_until(const_cast<size_t *>(ivar), cmp, cmp_value);
+}
+inline void shmem_ptrdiff_wait_until(volatile ptrdiff_t *ivar, int cmp, ptrdiff_t cmp_value)
+{
+    shmem_ptrdiff_wait_until(const_cast<ptrdiff_t *>(ivar), cmp, cmp_value);
+}
+inline int shmem_short_test(volatile short *ivar, int cmp, short cmp_value)
+{
+    return shmem_short_test(const_cast<short *>(ivar), cmp, cmp_value);
+}
+inline int shmem_int_test(volatile int *ivar, int cmp, int cmp_value)
+{
+    return shmem_int_test(const_cast<int *>(ivar), cmp, cmp_value);
+}
+inline int shmem_long_test(volatile long *ivar, int cmp, long cmp_value)
+{
+    return shmem_long_test(const_cast<long *>(ivar), cmp, cmp_value);
+}
+inline int shmem_longlong_test(volatile long long *ivar, int cmp, long long cmp_value)
+{
+    return shmem_longlong_test(const_cast<long long *>(ivar), cmp, cmp_value);
+}
+inline int shmem_ushort_test(volatile unsigned short *ivar, int cmp, unsigned short cmp_value)
+{
+    return shmem_ushort_test(const_cast<unsigned short *>(ivar), cmp, cmp_value);
+}
+inline int shmem_uint_test(volatile unsigned int *ivar, int cmp, unsigned int cmp_value)
+{
+    return shmem_uint_test(const_cast<unsigned int *>(ivar), cmp, cmp_value);
+}
+inline int shmem_ulong_test(volatile unsigned long *ivar, int cmp, unsigned long cmp_value)
+{
+    return shmem_ulong_test(const_cast<unsigned long *>(ivar), cmp, cmp_value);
+}
+inline int shmem_ulonglong_test(volatile unsigned long long *ivar, int cmp,
+    unsigned long long cmp_value)
+{
+    return shmem_ulonglong_test(const_cast<unsigned long long *>(ivar), cmp, cmp_value);
+}
+inline int shmem_int32_test(volatile int32_t *ivar, int cmp, int32_t cmp_value)
+{
+    return shmem_int32_test(const_cast<int32_t *>(ivar), cmp, cmp_value);
+}
+inline int shmem_int64_test(volatile int64_t *ivar, int cmp, int64_t cmp_value)
+{
+    return shmem_int64_test(const_cast<int64_t *>(ivar), cmp, cmp_value);
+}
+inline int shmem_uint32_test(volatile uint32_t *ivar, int cmp, uint32_t cmp_value)
+{
+    return shmem_uint32_test(const_cast<uint32_t *>(ivar), cmp, cmp_value);
+}
+inline int shmem_uint64_test(volatile uint64_t *ivar, int cmp, uint64_t cmp_value)
+{
+    return shmem_uint64_test(const_cast<uint64_t *>(ivar), cmp, cmp_value);
+}
+inline int shmem_size_test(volatile size_t *ivar, int cmp, size_t cmp_value)
+{
+    return shmem_size_test(const_cast<size_t *>(ivar), cmp, cmp_value);
+}
+inline int shmem_ptrdiff_test(volatile ptrdiff_t *ivar, int cmp, ptrdiff_t cmp_value)
+{
+    return shmem_ptrdiff_test(const_cast<ptrdiff_t *>(ivar), cmp, cmp_value);
+}
+inline void shmem_wait(volatile long *ivar, long cmp_value)
+{
+    shmem_wait(const_cast<long *>(ivar), cmp_value);
+}
+inline void shmem_short_wait(volatile short *ivar, short cmp_value)
+{
+    shmem_short_wait(const_cast<short *>(ivar), cmp_value);
+}
+inline void shmem_int_wait(volatile int *ivar, int cmp_value)
+{
+    shmem_int_wait(const_cast<int *>(ivar), cmp_value);
+}
+inline void shmem_long_wait(volatile long *ivar, long cmp_value)
+{
+    shmem_long_wait(const_cast<long *>(ivar), cmp_value);
+}
+inline void shmem_longlong_wait(volatile long long *ivar, long long cmp_value)
+{
+    shmem_longlong_wait(const_cast<long long *>(ivar), cmp_value);
+}
+inline void shmem_set_lock(volatile long *lock)
+{
+    shmem_set_lock(const_cast<long *>(lock));
+}
+inline int shmem_test_lock(volatile long *lock)
+{
+    return shmem_test_lock(const_cast<long *>(lock));
+}
+inline void shmem_clear_lock(volatile long *lock)
+{
+    shmem_clear_lock(const_cast<long *>(lock));
+}
+
+#ifdef FARSIDE_SHMEM_C_COMPLEX
+inline int shmem_complexd_sum_reduce(shmem_team_t team, farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, size_t nreduce)
+{
+    return shmem_complexd_sum_reduce(team, reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nreduce);
+}
+inline int shmem_complexf_sum_reduce(shmem_team_t team, farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, size_t nreduce)
+{
+    return shmem_complexf_sum_reduce(team, reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nreduce);
+}
+inline void shmem_complexd_sum_to_all(farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, int nreduce, int PE_start, int logPE_stride,
+    int PE_size, farside_shmem_c_complexd *pWrk, long *pSync)
+{
+    shmem_complexd_sum_to_all(reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nreduce, PE_start,
+        logPE_stride, PE_size, reinterpret_cast<farside_shmem_complexd *>(pWrk), pSync);
+}
+inline void shmem_complexf_sum_to_all(farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, int nreduce, int PE_start, int logPE_stride,
+    int PE_size, farside_shmem_c_complexf *pWrk, long *pSync)
+{
+    shmem_complexf_sum_to_all(reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nreduce, PE_start,
+        logPE_stride, PE_size, reinterpret_cast<farside_shmem_complexf *>(pWrk), pSync);
+}
+inline int shmem_complexd_prod_reduce(shmem_team_t team, farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, size_t nreduce)
+{
+    return shmem_complexd_prod_reduce(team, reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nreduce);
+}
+inline int shmem_complexf_prod_reduce(shmem_team_t team, farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, size_t nreduce)
+{
+    return shmem_complexf_prod_reduce(team, reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nreduce);
+}
+inline void shmem_complexd_prod_to_all(farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, int nreduce, int PE_start, int logPE_stride,
+    int PE_size, farside_shmem_c_complexd *pWrk, long *pSync)
+{
+    shmem_complexd_prod_to_all(reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nreduce, PE_start,
+        logPE_stride, PE_size, reinterpret_cast<farside_shmem_complexd *>(pWrk), pSync);
+}
+inline void shmem_complexf_prod_to_all(farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, int nreduce, int PE_start, int logPE_stride,
+    int PE_size, farside_shmem_c_complexf *pWrk, long *pSync)
+{
+    shmem_complexf_prod_to_all(reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nreduce, PE_start,
+        logPE_stride, PE_size, reinterpret_cast<farside_shmem_complexf *>(pWrk), pSync);
+}
+inline int shmem_complexd_sum_inscan(shmem_team_t team, farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, size_t nelems)
+{
+    return shmem_complexd_sum_inscan(team, reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nelems);
+}
+inline int shmem_complexf_sum_inscan(shmem_team_t team, farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, size_t nelems)
+{
+    return shmem_complexf_sum_inscan(team, reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nelems);
+}
+inline int shmem_complexd_sum_exscan(shmem_team_t team, farside_shmem_c_complexd *dest,
+    const farside_shmem_c_complexd *source, size_t nelems)
+{
+    return shmem_complexd_sum_exscan(team, reinterpret_cast<farside_shmem_complexd *>(dest),
+        reinterpret_cast<const farside_shmem_complexd *>(source), nelems);
+}
+inline int shmem_complexf_sum_exscan(shmem_team_t team, farside_shmem_c_complexf *dest,
+    const farside_shmem_c_complexf *source, size_t nelems)
+{
+    return shmem_complexf_sum_exscan(team, reinterpret_cast<farside_shmem_complexf *>(dest),
+        reinterpret_cast<const farside_shmem_complexf *>(source), nelems);
+}
+#endif
+
+}
+#endif
+
 /* Type-generic names in C11: the pointer chooses the function, and values are converted to its
  * type. Where a context may come first, it is looked for there. */
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L && \
@@ -2912,6 +3520,12 @@ void farside_shmem_no_function_for_this_type(void);
 #define shmem_sync(...) \
     _Generic((FARSIDE_SHMEM_FIRST(__VA_ARGS__, 0)), \
         shmem_team_t: shmem_team_sync, default: shmem_sync)(__VA_ARGS__)
+#define shmem_signal_add(...) \
+    _Generic((FARSIDE_SHMEM_FIRST(__VA_ARGS__, 0)), \
+        shmem_ctx_t: shmem_ctx_signal_add, default: shmem_signal_add)(__VA_ARGS__)
+#define shmem_signal_set(...) \
+    _Generic((FARSIDE_SHMEM_FIRST(__VA_ARGS__, 0)), \
+        shmem_ctx_t: shmem_ctx_signal_set, default: shmem_signal_set)(__VA_ARGS__)
 
 #define FARSIDE_SHMEM_RMA(prefix, name) \
     float *: prefix##float##name, \
@@ -3076,20 +3690,28 @@ void farside_shmem_no_function_for_this_type(void);
 #define FARSIDE_SHMEM_WAIT(prefix, name) \
     short *: prefix##short##name, \
     const short *: prefix##short##name, \
+    volatile short *: prefix##short##name, \
     int *: prefix##int##name, \
     const int *: prefix##int##name, \
+    volatile int *: prefix##int##name, \
     long *: prefix##long##name, \
     const long *: prefix##long##name, \
+    volatile long *: prefix##long##name, \
     long long *: prefix##longlong##name, \
     const long long *: prefix##longlong##name, \
+    volatile long long *: prefix##longlong##name, \
     unsigned short *: prefix##ushort##name, \
     const unsigned short *: prefix##ushort##name, \
+    volatile unsigned short *: prefix##ushort##name, \
     unsigned int *: prefix##uint##name, \
     const unsigned int *: prefix##uint##name, \
+    volatile unsigned int *: prefix##uint##name, \
     unsigned long *: prefix##ulong##name, \
     const unsigned long *: prefix##ulong##name, \
+    volatile unsigned long *: prefix##ulong##name, \
     unsigned long long *: prefix##ulonglong##name, \
-    const unsigned long long *: prefix##ulonglong##name,
+    const unsigned long long *: prefix##ulonglong##name, \
+    volatile unsigned long long *: prefix##ulonglong##name,
 
 #define shmem_put(...) \
     FARSIDE_SHMEM_BY_EITHER(FARSIDE_SHMEM_RMA, put, __VA_ARGS__)
@@ -3223,15 +3845,34 @@ void farside_shmem_no_function_for_this_type(void);
     FARSIDE_SHMEM_BY_FIRST(FARSIDE_SHMEM_WAIT, test_any_vector, __VA_ARGS__)
 #define shmem_test_some_vector(...) \
     FARSIDE_SHMEM_BY_FIRST(FARSIDE_SHMEM_WAIT, test_some_vector, __VA_ARGS__)
+#define shmem_ibput(...) \
+    FARSIDE_SHMEM_BY_EITHER(FARSIDE_SHMEM_RMA, ibput, __VA_ARGS__)
+#define shmem_ibget(...) \
+    FARSIDE_SHMEM_BY_EITHER(FARSIDE_SHMEM_RMA, ibget, __VA_ARGS__)
+#define shmem_sum_inscan(...) \
+    FARSIDE_SHMEM_BY_SECOND(FARSIDE_SHMEM_REDUCE_ARITHMETIC, sum_inscan, __VA_ARGS__)
+#define shmem_sum_exscan(...) \
+    FARSIDE_SHMEM_BY_SECOND(FARSIDE_SHMEM_REDUCE_ARITHMETIC, sum_exscan, __VA_ARGS__)
 
 #endif
 
 /* Type-generic names in C++: overloads. */
 #if defined(__cplusplus) && !defined(FARSIDE_SHMEM_NO_GENERIC)
+extern "C++" {
 
 inline int shmem_sync(shmem_team_t team)
 {
     return shmem_team_sync(team);
+}
+
+inline void shmem_signal_add(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
+{
+    shmem_ctx_signal_add(ctx, sig_addr, signal, pe);
+}
+
+inline void shmem_signal_set(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
+{
+    shmem_ctx_signal_set(ctx, sig_addr, signal, pe);
 }
 
 #define FARSIDE_SHMEM_RMA(overload) \
@@ -3882,6 +4523,10 @@ FARSIDE_SHMEM_REDUCE_ORDERED(FARSIDE_SHMEM_OVERLOAD)
         return shmem_##N##_sum_reduce(team, dest, source, nreduce); \
     }
 FARSIDE_SHMEM_REDUCE_ARITHMETIC(FARSIDE_SHMEM_OVERLOAD)
+#ifdef FARSIDE_SHMEM_C_COMPLEX
+FARSIDE_SHMEM_OVERLOAD(complexf, farside_shmem_c_complexf)
+FARSIDE_SHMEM_OVERLOAD(complexd, farside_shmem_c_complexd)
+#endif
 #undef FARSIDE_SHMEM_OVERLOAD
 
 #define FARSIDE_SHMEM_OVERLOAD(N, T) \
@@ -3890,6 +4535,10 @@ FARSIDE_SHMEM_REDUCE_ARITHMETIC(FARSIDE_SHMEM_OVERLOAD)
         return shmem_##N##_prod_reduce(team, dest, source, nreduce); \
     }
 FARSIDE_SHMEM_REDUCE_ARITHMETIC(FARSIDE_SHMEM_OVERLOAD)
+#ifdef FARSIDE_SHMEM_C_COMPLEX
+FARSIDE_SHMEM_OVERLOAD(complexf, farside_shmem_c_complexf)
+FARSIDE_SHMEM_OVERLOAD(complexd, farside_shmem_c_complexd)
+#endif
 #undef FARSIDE_SHMEM_OVERLOAD
 
 #define FARSIDE_SHMEM_OVERLOAD(N, T) \
@@ -3904,6 +4553,13 @@ FARSIDE_SHMEM_OVERLOAD(ushort, unsigned short)
 FARSIDE_SHMEM_OVERLOAD(uint, unsigned int)
 FARSIDE_SHMEM_OVERLOAD(ulong, unsigned long)
 FARSIDE_SHMEM_OVERLOAD(ulonglong, unsigned long long)
+#undef FARSIDE_SHMEM_OVERLOAD
+#define FARSIDE_SHMEM_OVERLOAD(N, T) \
+    inline void shmem_wait_until(volatile T *ivar, int cmp, T cmp_value) \
+    { \
+        shmem_##N##_wait_until(ivar, cmp, cmp_value); \
+    }
+FARSIDE_SHMEM_WAIT(FARSIDE_SHMEM_OVERLOAD)
 #undef FARSIDE_SHMEM_OVERLOAD
 
 #define FARSIDE_SHMEM_OVERLOAD(N, T) \
@@ -3968,6 +4624,13 @@ FARSIDE_SHMEM_WAIT(FARSIDE_SHMEM_OVERLOAD)
     }
 FARSIDE_SHMEM_WAIT(FARSIDE_SHMEM_OVERLOAD)
 #undef FARSIDE_SHMEM_OVERLOAD
+#define FARSIDE_SHMEM_OVERLOAD(N, T) \
+    inline int shmem_test(volatile T *ivar, int cmp, T cmp_value) \
+    { \
+        return shmem_##N##_test(ivar, cmp, cmp_value); \
+    }
+FARSIDE_SHMEM_WAIT(FARSIDE_SHMEM_OVERLOAD)
+#undef FARSIDE_SHMEM_OVERLOAD
 
 #define FARSIDE_SHMEM_OVERLOAD(N, T) \
     inline int shmem_test_all(T *ivars, size_t nelems, const int *status, int cmp, T cmp_value) \
@@ -4021,6 +4684,58 @@ FARSIDE_SHMEM_WAIT(FARSIDE_SHMEM_OVERLOAD)
 FARSIDE_SHMEM_WAIT(FARSIDE_SHMEM_OVERLOAD)
 #undef FARSIDE_SHMEM_OVERLOAD
 
+#define FARSIDE_SHMEM_OVERLOAD(N, T) \
+    inline void shmem_ibput(T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, \
+        size_t nblocks, int pe) \
+    { \
+        shmem_##N##_ibput(dest, source, dst, sst, bsize, nblocks, pe); \
+    } \
+    inline void shmem_ibput(shmem_ctx_t ctx, T *dest, const T *source, ptrdiff_t dst, \
+        ptrdiff_t sst, size_t bsize, size_t nblocks, int pe) \
+    { \
+        shmem_ctx_##N##_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); \
+    }
+FARSIDE_SHMEM_RMA(FARSIDE_SHMEM_OVERLOAD)
+#undef FARSIDE_SHMEM_OVERLOAD
+
+#define FARSIDE_SHMEM_OVERLOAD(N, T) \
+    inline void shmem_ibget(T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, \
+        size_t nblocks, int pe) \
+    { \
+        shmem_##N##_ibget(dest, source, dst, sst, bsize, nblocks, pe); \
+    } \
+    inline void shmem_ibget(shmem_ctx_t ctx, T *dest, const T *source, ptrdiff_t dst, \
+        ptrdiff_t sst, size_t bsize, size_t nblocks, int pe) \
+    { \
+        shmem_ctx_##N##_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); \
+    }
+FARSIDE_SHMEM_RMA(FARSIDE_SHMEM_OVERLOAD)
+#undef FARSIDE_SHMEM_OVERLOAD
+
+#define FARSIDE_SHMEM_OVERLOAD(N, T) \
+    inline int shmem_sum_inscan(shmem_team_t team, T *dest, const T *source, size_t nelems) \
+    { \
+        return shmem_##N##_sum_inscan(team, dest, source, nelems); \
+    }
+FARSIDE_SHMEM_REDUCE_ARITHMETIC(FARSIDE_SHMEM_OVERLOAD)
+#ifdef FARSIDE_SHMEM_C_COMPLEX
+FARSIDE_SHMEM_OVERLOAD(complexf, farside_shmem_c_complexf)
+FARSIDE_SHMEM_OVERLOAD(complexd, farside_shmem_c_complexd)
+#endif
+#undef FARSIDE_SHMEM_OVERLOAD
+
+#define FARSIDE_SHMEM_OVERLOAD(N, T) \
+    inline int shmem_sum_exscan(shmem_team_t team, T *dest, const T *source, size_t nelems) \
+    { \
+        return shmem_##N##_sum_exscan(team, dest, source, nelems); \
+    }
+FARSIDE_SHMEM_REDUCE_ARITHMETIC(FARSIDE_SHMEM_OVERLOAD)
+#ifdef FARSIDE_SHMEM_C_COMPLEX
+FARSIDE_SHMEM_OVERLOAD(complexf, farside_shmem_c_complexf)
+FARSIDE_SHMEM_OVERLOAD(complexd, farside_shmem_c_complexd)
+#endif
+#undef FARSIDE_SHMEM_OVERLOAD
+
 #undef FARSIDE_SHMEM_RMA
 #undef FARSIDE_SHMEM_AMO_EXTENDED
 #undef FARSIDE_SHMEM_AMO
@@ -4030,6 +4745,7 @@ FARSIDE_SHMEM_WAIT(FARSIDE_SHMEM_OVERLOAD)
 #undef FARSIDE_SHMEM_REDUCE_ARITHMETIC
 #undef FARSIDE_SHMEM_WAIT
 
+}
 #endif
 
 #ifdef __GNUC__

@@ -324,6 +324,31 @@ unsafe extern "C" fn farside_shmem_reduce(
     0
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_shmem_scan(
+    group: &Group,
+    dest: *mut c_void,
+    source: *const c_void,
+    nelems: usize,
+    element: usize,
+    fold: Fold,
+    is_inclusive: c_int,
+    call: Call,
+) -> c_int {
+    let Some(it) = Move::new(group, call) else { return NO_TEAM };
+    let bytes = nelems.saturating_mul(element);
+    let (to, from) = (it.find(dest, bytes), it.find(source, bytes));
+    it.reads(source, bytes);
+    let reduction = Reduction { it: &it, to, from, element, fold };
+    let result = reduction.scan(bytes, is_inclusive != 0);
+    if bytes > 0 {
+        // SAFETY: it was looked up, and by the specification nothing else uses it meanwhile.
+        unsafe { ptr::copy_nonoverlapping(result.as_ptr(), dest.cast(), bytes) };
+    }
+    it.fills(dest, bytes);
+    0
+}
+
 struct Reduction<'m> {
     it: &'m Move,
     to: (&'static Region, u64),
@@ -351,6 +376,33 @@ impl Reduction<'_> {
                 ptr::copy_nonoverlapping(a.as_ptr().cast(), into.as_mut_ptr(), self.element);
             }
         }
+    }
+
+    /// Returns the sources of the members before this one folded in their order, and with them its
+    /// own if that is included; nothing is zero. All have read all they need when it returns.
+    fn scan(&self, bytes: usize, is_inclusive: bool) -> Vec<u8> {
+        let it = self.it;
+        let before = &it.team.members[..it.team.index + usize::from(is_inclusive)];
+        let (mut folded, mut next) = (vec![0; bytes], vec![0; bytes]);
+        let done = it.team.with(it.runtime, |team| {
+            // The others' sources are ready once they are here.
+            team.barrier()?;
+            races::aside(team.context(), true);
+            let got = before.iter().enumerate().try_for_each(|(at, &member)| {
+                let from = self.from.0.memory.at(member, self.from.1);
+                if at == 0 {
+                    return team.context().get(from, &mut folded);
+                }
+                team.context().get(from, &mut next)?;
+                self.fold_bytes(&mut folded, &next);
+                Ok(())
+            });
+            races::aside(team.context(), false);
+            got?;
+            team.barrier()
+        });
+        done.or_exit(it.call);
+        folded
     }
 
     /// Each member folds its part of all members' sources into its own destination, straight from

@@ -15,7 +15,7 @@ use crate::exit::{self, Call, OrExit};
 use crate::heap::Heap;
 use crate::races::{self, Seen};
 use crate::region::Regions;
-use crate::set::Sets;
+use crate::set::{self, Sets};
 use crate::team::TeamState;
 use crate::{statics, team};
 
@@ -39,7 +39,8 @@ pub(crate) struct Runtime {
     pub(crate) sets: Mutex<Sets>,
     /// Contexts for waits of threads, where there are several.
     waiters: Mutex<Vec<Context>>,
-    /// A word of every PE that tells it to exit.
+    /// A word of every PE that tells it to exit, and words by which the members of an active set
+    /// meet.
     pub(crate) control: Memory,
     /// What the checker of races is told, if there is one.
     pub(crate) seen: Seen,
@@ -126,7 +127,7 @@ fn start(requested: c_int, call: Call) -> Runtime {
     world.find_places_by(Some(caller::place));
     let threads = requested.clamp(0, MULTIPLE);
     let regions = Regions::new();
-    let control = Memory::allocate(&world.team(), 64).or_exit(call);
+    let control = Memory::allocate(&world.team(), set::control_bytes(world.size())).or_exit(call);
     let heap = Heap::start(&world, &regions, environment.heap_bytes).or_exit(call);
     statics::share(&world, &regions).or_exit(call);
     let shared = world.split_by_node().and_then(|team| team.detach()).or_exit(call);
@@ -257,6 +258,11 @@ extern "C" fn farside_shmem_n_pes(call: Call) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn farside_shmem_query_thread(call: Call) -> c_int {
     runtime(call).threads
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_shmem_is_initialized() -> c_int {
+    c_int::from(if_running().is_some())
 }
 
 #[unsafe(no_mangle)]

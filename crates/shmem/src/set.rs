@@ -1,5 +1,10 @@
 //! Active sets: the groups of the collectives of before 1.5, as teams that are made when a set is
 //! first used with its `pSync` and kept.
+//!
+//! To make the team its members must meet. One thread of a PE at a time is in the library, or else
+//! several: in the first case they meet in words of the library's own, so that it does not matter
+//! what `pSync` holds, or where it is. Threads may make several sets at once, which are told apart
+//! by their `pSync` alone: then they meet there.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_long};
@@ -45,9 +50,6 @@ pub(crate) struct ActiveSet {
     pub(crate) psync: *mut c_long,
 }
 
-/// SHMEM_SYNC_VALUE, which all elements of a `pSync` hold between calls.
-const REST: u64 = -1i64 as u64;
-
 /// Returns the team of an active set, of which this PE must be a member.
 pub(crate) fn team_of(runtime: &'static Runtime, set: ActiveSet, call: Call) -> &'static TeamState {
     let key = key(runtime, set, call);
@@ -69,8 +71,13 @@ pub(crate) fn team_of(runtime: &'static Runtime, set: ActiveSet, call: Call) -> 
     };
     let own = runtime.another_context();
     let make = |context: &Context| {
-        let mut rendezvous = AtPsync { runtime, context, members: &members, index, set, call };
-        raw::team_among(context, &members, &mut rendezvous).or_exit(call)
+        let meeting = Meeting { runtime, context, members: &members, index, call };
+        let made = if runtime.has_threads() {
+            raw::team_among(context, &members, &mut AtPsync::new(meeting, set))
+        } else {
+            raw::team_among(context, &members, &mut ByMail { meeting, mark: key.mark() })
+        };
+        made.or_exit(call)
     };
     let team = match &own {
         Some(own) => make(own),
@@ -88,6 +95,9 @@ pub(crate) fn team_of(runtime: &'static Runtime, set: ActiveSet, call: Call) -> 
 fn key(runtime: &Runtime, set: ActiveSet, call: Call) -> Key {
     let pes = runtime.world.size() as usize;
     let ActiveSet { start, log_stride, size, psync } = set;
+    let is_symmetric = runtime.regions.find(psync.addr(), size_of::<c_long>()).is_some();
+    // One on the stack is at an address that means nothing to the other members.
+    let psync = if is_symmetric { psync.addr() } else { 0 };
     let stride = match size {
         // With one PE it does not matter, and programs write anything there.
         1 => Some(1),
@@ -95,7 +105,7 @@ fn key(runtime: &Runtime, set: ActiveSet, call: Call) -> Key {
     };
     let fits = |start: usize, size: usize| {
         let last = stride?.checked_mul(size.checked_sub(1)?)?.checked_add(start)?;
-        (last < pes).then_some(Key { start, stride: stride?, size, psync: psync.addr() })
+        (last < pes).then_some(Key { start, stride: stride?, size, psync })
     };
     let sizes = usize::try_from(start).ok().zip(usize::try_from(size).ok());
     match sizes.and_then(|(start, size)| fits(start, size)) {
@@ -110,66 +120,159 @@ fn key(runtime: &Runtime, set: ActiveSet, call: Call) -> Key {
     }
 }
 
-/// The members of a set meet at the first element of their `pSync`: they count themselves in at
-/// the first member's, which then writes to theirs.
-struct AtPsync<'a> {
+impl Key {
+    /// Returns a number other than 0 that tells most sets apart.
+    fn mark(&self) -> u64 {
+        (1 << 63) | ((self.start as u64) << 40) ^ ((self.stride as u64) << 20) ^ self.size as u64
+    }
+}
+
+/// The members of a set, one of which makes its team.
+struct Meeting<'a> {
     runtime: &'static Runtime,
     context: &'a Context,
     members: &'a [Rank],
     index: usize,
-    set: ActiveSet,
     call: Call,
 }
 
-impl AtPsync<'_> {
-    fn word(&self, rank: Rank) -> Place<'static, u64> {
-        let (address, bytes) = (self.set.psync.addr(), size_of::<c_long>());
-        match self.runtime.regions.find(address, bytes) {
-            Some((region, offset)) => region.memory.at(rank, offset).cast(),
-            None => exit::not_symmetric(self.call, address, bytes),
-        }
+/// How long a wait lasts before it begins anew.
+const SLICE: Duration = Duration::from_millis(10);
+/// What the first member gives the others, less the word that it means: no word becomes one that a
+/// waiter does not take for an answer.
+const GIVEN: u64 = 2;
+
+impl Meeting<'_> {
+    fn first(&self) -> Rank {
+        self.members[0]
     }
 
-    /// Waits until the own word satisfies `until`; then it rests again.
-    fn wait(&self, until: impl Fn(u64) -> bool) -> Result<u64> {
-        let own = self.word(self.members[self.index]);
+    fn me(&self) -> Rank {
+        self.members[self.index]
+    }
+
+    /// Waits until a word of this PE satisfies `until`, and writes `rest` to it.
+    fn take(&self, own: Place<'_, u64>, rest: u64, until: impl Fn(u64) -> bool) -> Result<u64> {
         loop {
-            let slice = Duration::from_millis(10);
-            match self.context.wait_timeout(own, &until, slice) {
+            match self.context.wait_timeout(own, &until, SLICE) {
                 Err(farside::Error::TimedOut { .. }) => {}
                 waited => {
                     let value = waited?;
-                    self.context.store(own, REST)?;
+                    self.context.store(own, rest)?;
                     return Ok(value);
                 }
             }
         }
     }
 
-    /// Counts all members in at the first one, which then gives each of them a word.
-    fn gather_and_give(&self, word: u64) -> Result<u64> {
-        let others = self.members.len() as u64 - 1;
-        if self.index > 0 {
-            self.context.fetch_add(self.word(self.members[0]), 1)?;
-            return self.wait(|held| held != REST);
-        }
-        if others > 0 {
-            self.wait(|held| held == REST.wrapping_add(others))?;
-        }
+    /// Writes a word to the place that each of the other members has for it.
+    fn give(&self, word: u64, at: impl Fn(Rank) -> Place<'static, u64>) -> Result<()> {
         for &member in &self.members[1..] {
-            self.context.signal(self.word(member), word)?;
+            self.context.signal(at(member), word.wrapping_add(GIVEN))?;
         }
-        self.context.flush_all()?;
+        self.context.flush_all()
+    }
+}
+
+/// Members meet in words of the library's own. Each PE has two for every PE: that one's arrival at
+/// this PE, and that one's answer to this PE's arrival.
+struct ByMail<'a> {
+    meeting: Meeting<'a>,
+    mark: u64,
+}
+
+/// Where the words begin in the memory that the library has of its own.
+const MAIL: u64 = 64;
+
+/// Returns how much memory the library needs of its own on each of so many PEs.
+pub(crate) fn control_bytes(pes: u32) -> u64 {
+    MAIL + 2 * u64::from(pes) * size_of::<u64>() as u64
+}
+
+impl ByMail<'_> {
+    fn word(&self, owner: Rank, number: u64) -> Place<'static, u64> {
+        let offset = MAIL + number * size_of::<u64>() as u64;
+        self.meeting.runtime.control.at(owner, offset).cast()
+    }
+
+    fn arrival(&self, owner: Rank, from: Rank) -> Place<'static, u64> {
+        self.word(owner, 2 * u64::from(from.0))
+    }
+
+    fn answer(&self, owner: Rank, from: Rank) -> Place<'static, u64> {
+        self.word(owner, 2 * u64::from(from.0) + 1)
+    }
+}
+
+impl Rendezvous for ByMail<'_> {
+    fn share(&mut self, word: u64) -> Result<u64> {
+        let Meeting { context, members, call, .. } = self.meeting;
+        let (first, me) = (self.meeting.first(), self.meeting.me());
+        if me != first {
+            context.store(self.arrival(first, me), self.mark)?;
+            let given = self.meeting.take(self.answer(me, first), 0, |held| held != 0)?;
+            return Ok(given.wrapping_sub(GIVEN));
+        }
+        for &member in &members[1..] {
+            let arrived = self.meeting.take(self.arrival(me, member), 0, |held| held != 0)?;
+            if arrived != self.mark {
+                let text = format!("PE {} is in a collective of another active set", member.0);
+                exit::end(call, &text);
+            }
+        }
+        self.meeting.give(word, |member| self.answer(member, first))?;
         Ok(word)
+    }
+
+    fn meet(&mut self) -> Result<()> {
+        self.share(0).map(drop)
+    }
+}
+
+/// Members meet at the first element of their `pSync`: they count themselves in at the first
+/// member's, which then writes to theirs.
+struct AtPsync<'a> {
+    meeting: Meeting<'a>,
+    set: ActiveSet,
+    /// What the element holds between calls: SHMEM_SYNC_VALUE, or 0 where a program never wrote it.
+    rest: u64,
+}
+
+/// What a member that counts itself in adds: the lower half still tells what was there at rest.
+const ARRIVAL: u64 = 1 << 32;
+
+impl<'a> AtPsync<'a> {
+    fn new(meeting: Meeting<'a>, set: ActiveSet) -> AtPsync<'a> {
+        let mut it = AtPsync { meeting, set, rest: 0 };
+        let held = it.meeting.context.load(it.word(it.meeting.me())).or_exit(it.meeting.call);
+        it.rest = held as u32 as i32 as i64 as u64;
+        it
+    }
+
+    fn word(&self, rank: Rank) -> Place<'static, u64> {
+        let (address, bytes) = (self.set.psync.addr(), size_of::<c_long>());
+        match self.meeting.runtime.regions.find(address, bytes) {
+            Some((region, offset)) => region.memory.at(rank, offset).cast(),
+            None => exit::not_symmetric(self.meeting.call, address, bytes),
+        }
     }
 }
 
 impl Rendezvous for AtPsync<'_> {
     fn share(&mut self, word: u64) -> Result<u64> {
-        self.gather_and_give(word)
+        let (it, rest) = (&self.meeting, self.rest);
+        let own = self.word(it.me());
+        if it.me() != it.first() {
+            it.context.fetch_add(self.word(it.first()), ARRIVAL)?;
+            return Ok(it.take(own, rest, |held| held != rest)?.wrapping_sub(GIVEN));
+        }
+        let others = (it.members.len() as u64 - 1) * ARRIVAL;
+        it.take(own, rest, |held| held == rest.wrapping_add(others))?;
+        it.give(word, |member| self.word(member))?;
+        Ok(word)
     }
 
     fn meet(&mut self) -> Result<()> {
-        self.gather_and_give(0).map(drop)
+        self.share(0).map(drop)
     }
 }

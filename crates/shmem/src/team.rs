@@ -156,6 +156,13 @@ pub(crate) fn strided_index(
     Some(index.filter(|index| (0..size).contains(index)).map(|index| index as usize))
 }
 
+/// Returns a colour for the members of a strided subset. PEs that name another subset get another
+/// team: the standard wants one subset, and programs make a team of each PE's own.
+fn subset_colour(start: c_int, stride: c_int, size: c_int) -> u64 {
+    let word = |number: c_int| u64::from(number as u32);
+    (word(start) << 40) ^ (word(stride) << 20) ^ word(size)
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn farside_shmem_team_my_pe(team: TeamHandle, call: Call) -> c_int {
     find(runtime(call), team, call).map_or(-1, |team| team.index as c_int)
@@ -218,7 +225,19 @@ unsafe extern "C" fn farside_shmem_team_split_strided(
         && let Some(mine) = strided_index(parent.size(), start, stride, size, parent.index)
     {
         let key = mine.unwrap_or(0) as u64;
-        made = split(runtime, parent, mine.map(|_| 0), key, num_contexts, call);
+        let colour = mine.map(|_| subset_colour(start, stride, size));
+        made = split(runtime, parent, colour, key, num_contexts, call);
+        let members = find(runtime, made, call).map(TeamState::size);
+        if members.is_some_and(|members| members != size as usize) {
+            let members = members.unwrap_or(0);
+            exit::end(
+                call,
+                &format!(
+                    "of the {size} PEs from {start} on, {stride} apart, {members} have named the \
+                     same ones"
+                ),
+            );
+        }
         code = 0;
     }
     if !team.is_null() {

@@ -15,7 +15,7 @@ use farside_testing::{
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The programs of the tests. Each says at its end how many checks it has made.
-const PROGRAMS: [&str; 29] = [
+const PROGRAMS: [&str; 32] = [
     "amo_deprecated.c",
     "amo_fetching.c",
     "amo_nonblocking.c",
@@ -24,9 +24,11 @@ const PROGRAMS: [&str; 29] = [
     "collectives_team.c",
     "contexts.c",
     "cpp.cc",
+    "cpp_types.cc",
     "exits.c",
     "generic.c",
     "global_exit.c",
+    "later.c",
     "locks.c",
     "memory.c",
     "ordering.c",
@@ -37,6 +39,7 @@ const PROGRAMS: [&str; 29] = [
     "rma_nonblocking.c",
     "rma_sized.c",
     "rma_typed.c",
+    "sets_unprepared.c",
     "setup_query.c",
     "signal.c",
     "static_data.c",
@@ -145,7 +148,9 @@ fn programs_run_with_any_number_of_pes() {
     for pes in [1, 3] {
         PROGRAMS.iter().for_each(|source| is_well(source, pes, one_node));
     }
-    for source in ["collectives_team.c", "locks.c", "collectives_set.c", "wait.c"] {
+    for source in
+        ["collectives_team.c", "locks.c", "collectives_set.c", "sets_unprepared.c", "wait.c"]
+    {
         is_well(source, 16, one_node);
     }
 }
@@ -215,8 +220,10 @@ fn clang_compiles_what_gcc_does() {
             let said = succeed(&compile_by("clang", source), 2, one_node);
             assert!(said.contains("OK"), "{source}: {said}");
         }
-        let said = succeed(&compile_by("clang++", "cpp.cc"), 2, one_node);
-        assert!(said.contains("OK"), "{said}");
+        for source in ["cpp.cc", "cpp_types.cc"] {
+            let said = succeed(&compile_by("clang++", source), 2, one_node);
+            assert!(said.contains("OK"), "{source}: {said}");
+        }
     }
 }
 

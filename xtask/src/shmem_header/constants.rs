@@ -18,8 +18,11 @@ pub(super) const HEAD: &str = "/* OpenSHMEM 1.5, implemented by farside.
 #include <stddef.h>
 #include <stdint.h>
 
+/* Programs include this file in a block for C's names, too. */
 #ifdef __cplusplus
+extern \"C++\" {
 #include <complex>
+}
 #endif
 ";
 
@@ -77,6 +80,9 @@ pub(super) const CONSTANTS: &str = "
 #define SHMEM_MAX_NAME_LEN 256
 #define SHMEM_VENDOR_STRING \"farside\"
 
+/* The version as Open MPI's programs ask for it. */
+#define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
+
 /* What a program's threads may do, in ascending order. */
 #define SHMEM_THREAD_SINGLE 0
 #define SHMEM_THREAD_FUNNELED 1
@@ -90,6 +96,10 @@ pub(super) const CONSTANTS: &str = "
 
 /* Fields of shmem_team_config_t that a mask names: bits. */
 #define SHMEM_TEAM_NUM_CONTEXTS 1
+
+/* Options of a session, and fields of shmem_ctx_session_config_t that a mask names: bits. */
+#define SHMEM_CTX_SESSION_BATCH 1
+#define SHMEM_CTX_SESSION_TOTAL_OPS 1
 
 /* Hints of shmem_malloc_with_hints: bits. */
 #define SHMEM_MALLOC_ATOMICS_REMOTE 1
@@ -150,6 +160,10 @@ typedef struct {
     int num_contexts;
 } shmem_team_config_t;
 
+typedef struct {
+    size_t total_ops;
+} shmem_ctx_session_config_t;
+
 #define SHMEM_CTX_INVALID ((shmem_ctx_t) 0)
 #define SHMEM_CTX_DEFAULT ((shmem_ctx_t) 1)
 #define SHMEM_TEAM_INVALID ((shmem_team_t) 0)
@@ -160,6 +174,11 @@ typedef struct {
 #ifdef __cplusplus
 typedef std::complex<float> farside_shmem_complexf;
 typedef std::complex<double> farside_shmem_complexd;
+#ifdef __GNUC__
+#define FARSIDE_SHMEM_C_COMPLEX
+__extension__ typedef float _Complex farside_shmem_c_complexf;
+__extension__ typedef double _Complex farside_shmem_c_complexd;
+#endif
 #else
 typedef float _Complex farside_shmem_complexf;
 typedef double _Complex farside_shmem_complexd;

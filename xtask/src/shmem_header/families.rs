@@ -133,6 +133,10 @@ const STRIDED: &str =
     "T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe";
 const STRIDED_BYTES: &str =
     "void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe";
+const BLOCKS: &str = "T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, \
+    size_t nblocks, int pe";
+const BLOCKS_BYTES: &str = "void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, \
+    size_t bsize, size_t nblocks, int pe";
 const SIGNALED: &str = "T *dest, const T *source, size_t nelems, uint64_t *sig_addr, \
     uint64_t signal, int sig_op, int pe";
 const SIGNALED_BYTES: &str = "void *dest, const void *source, size_t nelems, uint64_t *sig_addr, \
@@ -173,6 +177,7 @@ pub(super) const SECTIONS: &[Section] = &[
     LOCKS,
     CACHE,
     PROFILING,
+    LATER,
     BEYOND,
 ];
 
@@ -522,6 +527,32 @@ const CACHE: Section = Section {
 const PROFILING: Section = Section {
     text: "For profiling tools, which define it in their own way; it does nothing here.",
     families: &[one("void", "pcontrol", "int level, ...")],
+};
+
+const LATER: Section = Section {
+    text: "Of version 1.6. Blocks are bsize elements each, dst and sst elements apart; a signal \
+        without data is an atomic; a scan gives each member of a team the sum over those before \
+        it, with its own value (in) or without (ex).",
+    families: &[
+        one("void", "query_initialized", "int *initialized"),
+        one("void *", "team_ptr", "shmem_team_t team, const void *dest, int pe"),
+        one(
+            "void",
+            "ctx_session_start",
+            "shmem_ctx_t ctx, long options, const shmem_ctx_session_config_t *config, \
+                long config_mask",
+        ),
+        one("void", "ctx_session_stop", "shmem_ctx_t ctx"),
+        ranged(&RMA, "void", "ibput", BLOCKS),
+        sized("ibput#", BLOCKS_BYTES),
+        ranged(&RMA, "void", "ibget", BLOCKS),
+        sized("ibget#", BLOCKS_BYTES),
+        one("void", "signal_add", "uint64_t *sig_addr, uint64_t signal, int pe").context(),
+        one("void", "signal_set", "uint64_t *sig_addr, uint64_t signal, int pe").context(),
+        one("void", "pe_quiet", "const int *target_pes, size_t npes").context(),
+        typed(&REDUCE_ARITHMETIC, "int", "sum_inscan", TEAM).generic(&REDUCE_ARITHMETIC),
+        typed(&REDUCE_ARITHMETIC, "int", "sum_exscan", TEAM).generic(&REDUCE_ARITHMETIC),
+    ],
 };
 
 const BEYOND: Section = Section {

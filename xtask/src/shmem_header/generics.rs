@@ -2,7 +2,7 @@
 
 use super::families::{Family, Over, SECTIONS};
 use super::prototypes::filled;
-use super::types::{List, Type};
+use super::types::{List, REDUCE_ARITHMETIC, Type, WAIT};
 
 const C11_HEAD: &str = "
 /* Type-generic names in C11: the pointer chooses the function, and values are converted to its
@@ -30,15 +30,32 @@ void farside_shmem_no_function_for_this_type(void);
 #define shmem_sync(...) \\
     _Generic((FARSIDE_SHMEM_FIRST(__VA_ARGS__, 0)), \\
         shmem_team_t: shmem_team_sync, default: shmem_sync)(__VA_ARGS__)
+#define shmem_signal_add(...) \\
+    _Generic((FARSIDE_SHMEM_FIRST(__VA_ARGS__, 0)), \\
+        shmem_ctx_t: shmem_ctx_signal_add, default: shmem_signal_add)(__VA_ARGS__)
+#define shmem_signal_set(...) \\
+    _Generic((FARSIDE_SHMEM_FIRST(__VA_ARGS__, 0)), \\
+        shmem_ctx_t: shmem_ctx_signal_set, default: shmem_signal_set)(__VA_ARGS__)
 ";
 
 const CPP_HEAD: &str = "
 /* Type-generic names in C++: overloads. */
 #if defined(__cplusplus) && !defined(FARSIDE_SHMEM_NO_GENERIC)
+extern \"C++\" {
 
 inline int shmem_sync(shmem_team_t team)
 {
     return shmem_team_sync(team);
+}
+
+inline void shmem_signal_add(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
+{
+    shmem_ctx_signal_add(ctx, sig_addr, signal, pe);
+}
+
+inline void shmem_signal_set(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
+{
+    shmem_ctx_signal_set(ctx, sig_addr, signal, pe);
 }
 ";
 
@@ -49,7 +66,10 @@ pub(super) fn c11() -> String {
         text += &format!("\n#define FARSIDE_SHMEM_{}(prefix, name) \\\n", list.label);
         let lines = list.distinct();
         let lines = lines.iter().map(|Type { name, c, .. }| {
-            format!("    {c} *: prefix##{name}##name, \\\n    const {c} *: prefix##{name}##name,")
+            let qualified =
+                |qualifier: &str| format!(" \\\n    {qualifier} {c} *: prefix##{name}##name,");
+            let more = if list.label == WAIT.label { qualified("volatile") } else { String::new() };
+            format!("    {c} *: prefix##{name}##name,{}{more}", qualified("const"))
         });
         text += &lines.collect::<Vec<_>>().join(" \\\n");
         text += "\n";
@@ -100,13 +120,37 @@ pub(super) fn cpp() -> String {
         } else {
             text += &format!("FARSIDE_SHMEM_{}(FARSIDE_SHMEM_OVERLOAD)\n", list.label);
         }
+        if list.label == REDUCE_ARITHMETIC.label {
+            text += C_COMPLEX;
+        }
         text += "#undef FARSIDE_SHMEM_OVERLOAD\n";
+        if matches!(family.name, "wait_until" | "test") {
+            text += &overloads_for_volatile(family);
+        }
     }
     text += "\n";
     for list in lists() {
         text += &format!("#undef FARSIDE_SHMEM_{}\n", list.label);
     }
-    text + "\n#endif\n"
+    text + "\n}\n#endif\n"
+}
+
+/// Overloads for C's complex numbers, which call those of the typed names.
+const C_COMPLEX: &str = "\
+#ifdef FARSIDE_SHMEM_C_COMPLEX
+FARSIDE_SHMEM_OVERLOAD(complexf, farside_shmem_c_complexf)
+FARSIDE_SHMEM_OVERLOAD(complexd, farside_shmem_c_complexd)
+#endif
+";
+
+/// Returns the overloads for words that are volatile, which call those of the typed names.
+fn overloads_for_volatile(family: &Family) -> String {
+    let overload = overload(family, false).replace("(T *ivar", "(volatile T *ivar");
+    format!(
+        "#define FARSIDE_SHMEM_OVERLOAD(N, T) \\\n{overload}\n\
+         FARSIDE_SHMEM_{}(FARSIDE_SHMEM_OVERLOAD)\n#undef FARSIDE_SHMEM_OVERLOAD\n",
+        WAIT.label
+    )
 }
 
 /// Returns one overload, as lines of a macro of the type's name `N` and the type `T`.

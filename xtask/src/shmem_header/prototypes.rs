@@ -43,7 +43,7 @@ fn comment(text: &str) -> String {
 }
 
 /// Returns `text` with every whole word `T` replaced by `with`.
-fn replace_type(text: &str, with: &str) -> String {
+pub(super) fn replace_type(text: &str, with: &str) -> String {
     let words = text.split_inclusive([' ', ',', '*']).map(|word| {
         let name = word.trim_end_matches([' ', ',', '*']);
         if name == "T" { format!("{with}{}", &word[1..]) } else { word.to_owned() }

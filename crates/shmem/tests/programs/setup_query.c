@@ -12,6 +12,7 @@ static void versions(void)
     shmem_info_get_version(&major, &minor);
     CHECK_EQ(major, SHMEM_MAJOR_VERSION);
     CHECK_EQ(minor, SHMEM_MINOR_VERSION);
+    CHECK_EQ(OSHMEM_SPEC_VERSION, major * 10000 + minor * 100);
     shmem_info_get_name(name);
     CHECK_EQ(name[SHMEM_MAX_NAME_LEN], 'x');
     CHECK(memchr(name, 0, SHMEM_MAX_NAME_LEN) != NULL);

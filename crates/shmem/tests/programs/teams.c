@@ -96,11 +96,15 @@ static void configurations(void)
     CHECK_EQ(shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, &config), 0);
     CHECK_EQ(config.num_contexts, 3);
     shmem_team_destroy(team);
-    CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, pes, NULL, 0, &team), 0);
-    config.num_contexts = 77;
-    CHECK_EQ(shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, &config), 0);
-    CHECK_EQ(config.num_contexts, 0);
-    shmem_team_destroy(team);
+    /* Without a configuration, or where the mask does not name it, there is the default. */
+    const shmem_team_config_t *given[2] = {NULL, &config};
+    for (int i = 0; i < 2; i++) {
+        config.num_contexts = 77;
+        CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, pes, given[i], 0, &team), 0);
+        CHECK_EQ(shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, &config), 0);
+        CHECK_EQ(config.num_contexts, 0);
+        shmem_team_destroy(team);
+    }
 }
 
 /* Every triplet that fits the world; children of each child by a few triplets more. */
@@ -184,6 +188,25 @@ static void two_dimensional(const int *world)
     }
 }
 
+/* Each PE names itself alone, as programs do, though the standard wants one subset of all. */
+static void each_its_own(void)
+{
+    static long mine, theirs[MAX_PES];
+    shmem_team_t team = SHMEM_TEAM_INVALID;
+    CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, me, 1, 1, NULL, 0, &team), 0);
+    CHECK_EQ(shmem_team_n_pes(team), 1);
+    CHECK_EQ(shmem_team_my_pe(team), 0);
+    CHECK_EQ(shmem_team_translate_pe(team, 0, SHMEM_TEAM_WORLD), me);
+    for (int i = 0; i < MAX_PES; i++)
+        theirs[i] = -1;
+    mine = me + 5;
+    CHECK_EQ(shmem_long_fcollect(team, theirs, &mine, 1), 0);
+    CHECK_EQ(theirs[0], me + 5);
+    CHECK_EQ(theirs[1], -1);
+    shmem_team_destroy(team);
+    shmem_barrier_all();
+}
+
 /* Dozens of teams at once, hundreds one after another. */
 static void many(const int *world)
 {
@@ -222,6 +245,7 @@ int main(void)
     shmem_barrier_all();
     refused();
     two_dimensional(world);
+    each_its_own();
     many(world);
     return check_end("teams");
 }

@@ -146,6 +146,24 @@ static void *with_teams(void *argument)
     return NULL;
 }
 
+/* The members of an active set meet at their pSync, whether it was ever written or not. */
+static void with_sets(void)
+{
+    static long untouched[SHMEM_REDUCE_SYNC_SIZE], prepared[SHMEM_REDUCE_SYNC_SIZE];
+    static long work[SHMEM_REDUCE_MIN_WRKDATA_SIZE];
+    long *syncs[2] = {untouched, prepared};
+    for (int i = 0; i < SHMEM_REDUCE_SYNC_SIZE; i++)
+        prepared[i] = SHMEM_SYNC_VALUE;
+    shmem_barrier_all();
+    for (int round = 0; round < 4; round++) {
+        terms[0] = me + round;
+        shmem_long_sum_to_all(sums, terms, 1, 0, 0, pes, work, syncs[round % 2]);
+        CHECK_EQ(sums[0], pes * (pes - 1) / 2 + round * pes);
+    }
+    CHECK_EQ(untouched[0], 0);
+    CHECK_EQ(prepared[0], SHMEM_SYNC_VALUE);
+}
+
 int main(void)
 {
     int provided = -1, level = -1;
@@ -175,5 +193,6 @@ int main(void)
     run(with_teams);
     for (int i = 0; i < THREADS; i++)
         shmem_team_destroy(teams[i]);
+    with_sets();
     return check_end("threads");
 }
