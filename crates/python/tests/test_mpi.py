@@ -81,8 +81,10 @@ def test_windows_of_mpi(world: farside.World, fabric: str) -> None:
         win.Lock(right)
         win.Get(np.empty(5), right, 1998)
     win.Unlock(right)
+    # Large enough to have pages of its own.
+    fresh = np.zeros(1 << 17)
     with pytest.raises(farside.InvalidState, match="rank 1 lies in a page"):
-        MPI.Win.Create(data[500:] if rank == 1 else np.zeros(1000), 8, comm=comm)
+        MPI.Win.Create(data[500:] if rank == 1 else fresh, 8, comm=comm)
     win.Free()
     # The pages can be shared again.
     win = MPI.Win.Create(data, data.itemsize, comm=comm)
