@@ -12,6 +12,7 @@
 use std::time::Instant;
 
 use farside::{Aggregator, Error, Rank, Result, World};
+use farside_fabric::random::SplitMix;
 
 /// Words of each rank's part of a table.
 const WORDS: u64 = 1 << 16;
@@ -19,19 +20,8 @@ const WORDS: u64 = 1 << 16;
 const FEWER: u64 = 16;
 
 /// Numbers that are the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn of(world: &World, purpose: u64) -> Numbers {
-        Numbers((u64::from(world.rank().0) << 32 | purpose).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ mixed >> 31) % limit
-    }
+fn numbers(world: &World, purpose: u64) -> SplitMix {
+    SplitMix::new(u64::from(world.rank().0) << 32 | purpose)
 }
 
 /// The rank and the place there of element `index` of a table.
@@ -72,11 +62,11 @@ fn measured(
 fn histogram(world: &World, operations: u64) -> Result<()> {
     let all = WORDS * u64::from(world.size());
     let table = world.window::<u64>(WORDS as usize)?;
-    let mut numbers = Numbers::of(world, 1);
+    let mut random = numbers(world, 1);
     let single = operations / FEWER;
     measured(world, "histogram, one by one", single, || {
         for _ in 0..single {
-            let (rank, at) = home(world, numbers.below(all));
+            let (rank, at) = home(world, random.below(all));
             world.add(table.at(rank, at as usize), 1)?;
         }
         world.sync()
@@ -88,7 +78,7 @@ fn histogram(world: &World, operations: u64) -> Result<()> {
         items.run(
             |out| {
                 (0..operations).try_for_each(|_| {
-                    let (rank, at) = home(world, numbers.below(all));
+                    let (rank, at) = home(world, random.below(all));
                     out.push(rank, at as u32)
                 })
             },
@@ -113,8 +103,8 @@ fn gather(world: &World, operations: u64) -> Result<()> {
     let own: Vec<u64> = (0..WORDS).map(|at| value(at * ranks + me)).collect();
     world.put(&own, table.at(world.rank(), 0))?;
     world.sync()?;
-    let mut numbers = Numbers::of(world, 2);
-    let wanted: Vec<u64> = (0..operations).map(|_| numbers.below(all)).collect();
+    let mut random = numbers(world, 2);
+    let wanted: Vec<u64> = (0..operations).map(|_| random.below(all)).collect();
     let single = &wanted[..(operations / FEWER) as usize];
     measured(world, "gather, one by one", single.len() as u64, || {
         for &index in single {
@@ -159,7 +149,7 @@ type Matrix = Vec<[u32; 2]>;
 /// A matrix of `rows` rows for each rank that becomes triangular if its rows and columns are
 /// permuted: row and column number `k` of the triangle are `mixed(k)` and `k` here.
 fn matrix(world: &World, rows: u64, per_row: u64) -> Matrix {
-    let (size, mut numbers) = (rows * u64::from(world.size()), Numbers::of(world, 3));
+    let (size, mut random) = (rows * u64::from(world.size()), numbers(world, 3));
     let mut matrix = Matrix::new();
     for triangle in 0..size {
         let row = mixed(triangle, size);
@@ -167,7 +157,7 @@ fn matrix(world: &World, rows: u64, per_row: u64) -> Matrix {
             continue;
         }
         let mut columns: Vec<u64> =
-            (0..per_row).map(|_| triangle + numbers.below(size - triangle)).collect();
+            (0..per_row).map(|_| triangle + random.below(size - triangle)).collect();
         columns.push(triangle);
         columns.sort_unstable();
         columns.dedup();
@@ -244,7 +234,8 @@ fn sort(world: &World, operations: u64) -> Result<()> {
         (*count, *sum) = (*count + 1, sum.wrapping_add(column));
     }
     let (mut row_levels, mut column_levels) = (vec![0u32; rows], vec![0u32; rows]);
-    // What is to be done to a column (0) or a row (1), its number, the other's number, the level.
+    // What is to be done to a column (0), to a row (1) or to the row of the column itself (2), its
+    // number, the other's number, and the level.
     let mut steps = Aggregator::<[u32; 4]>::new(world)?;
     let first: Vec<[u32; 2]> = matrix
         .iter()
@@ -287,13 +278,20 @@ fn sort(world: &World, operations: u64) -> Result<()> {
         )
     })?;
     steps.free()?;
-    check(column_levels.iter().all(|&level| level > 0), "the level of a column")?;
-    let levels = world.window::<u32>(rows)?;
-    world.put(&column_levels, levels.at(world.rank(), 0))?;
+    check_levels(world, &matrix, &row_levels, &column_levels)
+}
+
+/// Looks, for some elements of a matrix, whether the column comes before the row.
+fn check_levels(world: &World, matrix: &Matrix, rows: &[u32], columns: &[u32]) -> Result<()> {
+    check(columns.iter().all(|&level| level > 0), "the level of a column")?;
+    let levels = world.window::<u32>(columns.len())?;
+    world.put(columns, levels.at(world.rank(), 0))?;
     world.sync()?;
     for &[row, column] in matrix.iter().step_by(FEWER as usize) {
-        let level = world.get_value(levels.at(owner(column), at(column)))?;
-        check(level <= row_levels[at(row)], "the order of a row and a column")?;
+        let (owner, at) = home(world, column.into());
+        let level = world.get_value(levels.at(owner, at as usize))?;
+        let row = rows[home(world, row.into()).1 as usize];
+        check(level <= row, "the order of a row and a column")?;
     }
     levels.free(world)
 }

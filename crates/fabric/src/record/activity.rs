@@ -172,8 +172,8 @@ impl fmt::Display for Activity {
 
 /// What a waiter tells of its wait, if that lasts.
 pub trait Lasting {
-    /// Notes that the wait lasts: called by a fabric before each sleep. Returns how soon it is to be
-    /// called again, if it is, even if nothing has happened by then.
+    /// Notes that the wait lasts: called by a fabric before each sleep. Returns how soon it is to
+    /// be called again, if it is, even if nothing has happened by then.
     fn lasts(&self) -> Option<Duration>;
     /// Returns what is waited for.
     fn activity(&self) -> Activity;
