@@ -18,8 +18,8 @@
 //! | what a checker of races is told | [`Watch`], [`Foreign`], [`OwnAccess`], [`Reuse`] |
 
 pub use farside_fabric::{
-    Atomic, Connection, Departure, Failures, Fault, Foreign, JobView, Loss, Mapped, OldValue,
-    OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting, observed, tracing,
-    watch_bits,
+    Atomic, Atomicity, Connection, Departure, Failures, Fault, Foreign, JobView, Loss, Mapped,
+    OldValue, OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting, observed,
+    private_place, tracing, watch_bits,
 };
 pub use farside_job::connect;
