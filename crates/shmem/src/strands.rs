@@ -6,7 +6,7 @@
 //! are none.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use farside::fabric::Watch;
 
@@ -19,6 +19,9 @@ const ALL: u32 = u32::MAX - 1;
 
 /// How many strands there are besides the PE's own. Without any, private memory is not looked at.
 static STRANDS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether there was ever more than one: what threads that have ended did still counts.
+static WERE_SEVERAL: AtomicBool = AtomicBool::new(false);
 
 /// Whether this PE has more than one strand.
 pub(crate) fn are_several() -> bool {
@@ -65,6 +68,7 @@ fn watched<R>(act: impl FnOnce(&dyn Watch) -> R) -> Option<R> {
 extern "C" fn shmemx_farside_strand_new(from: u32) -> u32 {
     let made = watched(|watch| watch.new_strand((from != NONE).then_some(from)));
     if made.is_some() {
+        WERE_SEVERAL.store(true, Ordering::Relaxed);
         STRANDS.fetch_add(1, Ordering::Relaxed);
     }
     made.unwrap_or(NONE)
@@ -96,7 +100,7 @@ extern "C" fn shmemx_farside_strand_end(strand: u32) {
 /// The calling thread releases an object, such as a mutex, or has acquired it.
 #[unsafe(no_mangle)]
 extern "C" fn shmemx_farside_object(object: *const c_void, releases: c_int) {
-    if are_several() {
+    if WERE_SEVERAL.load(Ordering::Relaxed) {
         watched(|watch| watch.object(object.addr() as u64, releases != 0));
     }
 }
@@ -104,7 +108,7 @@ extern "C" fn shmemx_farside_object(object: *const c_void, releases: c_int) {
 /// Memory was allocated or given back: it is other memory from now on.
 #[unsafe(no_mangle)]
 extern "C" fn shmemx_farside_forget(address: *const c_void, bytes: usize) {
-    if are_several() && bytes != 0 {
+    if WERE_SEVERAL.load(Ordering::Relaxed) && bytes != 0 {
         watched(|watch| watch.forget(address.addr(), bytes));
     }
 }

@@ -77,8 +77,9 @@ fn judge_all(corpus: &Corpus) {
     if !wanted(corpus.compiler) || !wanted("ar") {
         return;
     }
-    let prefix = installed(corpus.compiler);
     let file = here(corpus.file);
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    let prefix = installed(&format!("{name}-{}", corpus.compiler));
     let source = std::fs::read_to_string(&file).expect("the corpus is there");
     let cases = cases(&source);
     assert!(cases.len() >= corpus.programs, "only {} programs were found", cases.len());
