@@ -54,6 +54,4 @@ pub use waist::{
     Agent, Caps, Clock, Condition, Event, Fabric, Handler, HandlerId, Hint, Landings, OldValue,
     Ordering, Reply, Started, Ticket, Wait, Wake,
 };
-pub use watch::{
-    Atomicity, Foreign, OwnAccess, OwnPlace, Reuse, Watch, is_private, private_place,
-};
+pub use watch::{Atomicity, Foreign, OwnAccess, OwnPlace, Reuse, Watch, is_private, private_place};

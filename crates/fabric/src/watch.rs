@@ -57,16 +57,17 @@ pub trait Watch: Send + Sync {
 
 /// Where private memory, which no segment has, stands in reports of accesses to it.
 pub fn private_place(address: usize) -> (SegmentId, u64) {
-    (SegmentId(PRIVATE << 56 | address as u64 >> 32), address as u64 & 0xFFFF_FFFF)
+    (SegmentId(PRIVATE | address as u64 >> 32), address as u64 & 0xFFFF_FFFF)
 }
 
 /// Returns whether a segment stands for private memory.
 pub fn is_private(segment: SegmentId) -> bool {
-    segment.0 >> 56 == PRIVATE
+    segment.0 >> 56 == PRIVATE >> 56
 }
 
-/// The highest byte of segments that stand for private memory.
-const PRIVATE: u64 = 0xFE;
+/// Segments that stand for private memory have this in their highest byte, and 32 bits of an
+/// address below it.
+const PRIVATE: u64 = 0xFE00_0000_0000_0000;
 
 /// An operation of an interface of another language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@
 
 pub use farside_fabric::{
     Atomic, Atomicity, Connection, Departure, Failures, Fault, Foreign, JobView, Loss, Mapped,
-    OldValue, OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting, observed,
-    private_place, tracing, watch_bits,
+    OldValue, OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting,
+    observed, private_place, tracing, watch_bits,
 };
 pub use farside_job::connect;
