@@ -62,11 +62,15 @@ END
     -Wl,-soname,libfarside-shmem.so.$abi "-Wl,--version-script=$script" \
     -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro,-z,now $libraries -lgcc_s -lc
 # What programs built with -fsanitize=thread call, for the checker of races.
-object=$lib/farside-tsan.$$.o
-"$cc" -c -O2 -fPIC -o "$object" "$here/tsan/tsan.c"
+objects=$lib/farside-tsan.$$
+mkdir "$objects"
+for source in "$here"/tsan/*.c; do
+    name=${source##*/}
+    "$cc" -c -O2 -fPIC -o "$objects/${name%.c}.o" "$source"
+done
 rm -f "$lib/libfarside-tsan.a"
-ar rc "$lib/libfarside-tsan.a" "$object"
-rm -f "$object"
+ar rc "$lib/libfarside-tsan.a" "$objects"/*.o
+rm -r "$objects"
 ln -sf "libfarside-shmem.so.$version" "$lib/libfarside-shmem.so.$abi"
 ln -sf "libfarside-shmem.so.$abi" "$lib/libfarside-shmem.so"
 
@@ -83,6 +87,17 @@ Libs: -L\${libdir} -lfarside-shmem$pc_rpath
 Libs.private: $libraries
 END
 
+# Functions whose calls are seen in instrumented programs: those that read or write memory, which
+# compilers also make code of, and others, among them those of threads and those that give memory.
+seen="memcpy memmove memset memcmp strlen strcpy strncpy strcat strcmp strncmp"
+wrapped="fread fwrite read write malloc calloc realloc aligned_alloc posix_memalign free \
+_Znwm _Znam _ZdlPv _ZdlPvm _ZdaPv sem_wait sem_trywait sem_timedwait sem_post"
+for name in create join detach once mutex_lock mutex_trylock mutex_timedlock mutex_unlock \
+    rwlock_rdlock rwlock_tryrdlock rwlock_wrlock rwlock_trywrlock rwlock_unlock spin_lock \
+    spin_trylock spin_unlock cond_wait cond_timedwait cond_signal cond_broadcast barrier_wait; do
+    wrapped="$wrapped pthread_$name"
+done
+
 # The compiler wrappers find what belongs to them wherever the whole was moved to.
 for pair in oshcc:cc oshc++:c++; do
     wrapper=$bin/farside-${pair%%:*} compiler=${pair#*:} more=
@@ -94,22 +109,39 @@ for pair in oshcc:cc oshc++:c++; do
 prefix=\$(cd "\$(dirname "\$(readlink -f "\$0")")/.." && pwd)
 compiler=\${$(echo "$compiler" | tr 'c+' 'CX'):-$compiler}
 link="-L\$prefix/$libdir -lfarside-shmem$wrapper_rpath"
-instrumented= links=yes
+instrumented= links=yes openmp=
 for argument; do
     case \$argument in
     -c | -S | -E | -M | -MM | -fsyntax-only) links= ;;
     -fsanitize=thread) instrumented=yes ;;
+    -fopenmp | -fopenmp=*) openmp=yes ;;
     esac
 done
 if [ -n "\$instrumented" ]; then
     # Calls of these are seen, what compilers make of them is not.
-    set -- "\$@" -fno-builtin-memcpy -fno-builtin-memmove -fno-builtin-memset
+    for seen in $seen; do
+        set -- "\$@" -fno-builtin-\$seen
+    done
 fi
 if [ -n "\$instrumented" ] && [ -n "\$links" ]; then
     # Our implementation of the entry points instead of the compiler's, for farside run --races.
-    case \$("\$compiler" --version) in *clang*) set -- "\$@" -fno-sanitize-link-runtime ;; esac
-    set -- "\$@" -nodefaultlibs -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset
-    link="-L\$prefix/$libdir -lfarside-tsan \$link $more -lpthread -lm -ldl -lgcc -lgcc_s -lc"
+    is_clang=
+    case \$("\$compiler" --version) in *clang*) is_clang=yes ;; esac
+    [ -z "\$is_clang" ] || set -- "\$@" -fno-sanitize-link-runtime
+    set -- "\$@" -nodefaultlibs
+    for wrapped in $seen $wrapped; do
+        set -- "\$@" -Wl,--wrap=\$wrapped
+    done
+    case \$openmp\$is_clang in
+    yesyes)
+        # Its library looks for a tool in the program.
+        set -- "\$@" -Wl,--wrap=__kmpc_omp_task_alloc -Wl,-u,ompt_start_tool
+        openmp="-L\$("\$compiler" -print-resource-dir)/../.. -lomp"
+        ;;
+    yes) openmp=-lgomp ;;
+    esac
+    link="-L\$prefix/$libdir -lfarside-tsan \$openmp \$link $more"
+    link="\$link -lpthread -lm -ldl -lgcc -lgcc_s -lc"
 fi
 [ -n "\$links" ] || link=
 if [ "\${1-}" = --showme ]; then

@@ -61,6 +61,12 @@ const NEEDS: &[Need] = &[
         ],
     },
     Need {
+        packages: &["libomp-dev"],
+        what_for: "the OpenMP of clang, whose threads the checker of races follows",
+        lost: "the test of races between threads with clang",
+        probes: &[Probe::Header("clang", "omp.h")],
+    },
+    Need {
         packages: &["valgrind"],
         what_for: "finding faults in memory of C programs and in what they call",
         lost: "the tests of the C interface and of OpenSHMEM under valgrind",

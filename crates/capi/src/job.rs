@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 
-use farside::fabric::{Foreign, Watch};
+use farside::fabric::{Atomicity, Foreign, Watch};
 use farside::raw::Request;
 use farside::{Context, Error, Exchange, ExitCause, PeerState, Rank, Result, World};
 
@@ -189,7 +189,8 @@ impl Drop for Told<'_> {
 fn tell(watch: &dyn Watch) {
     let address = caller::address().unwrap_or(0);
     let place = watch.place(&caller::name(address, "farside"));
-    watch.foreign(Some(Foreign { place, is_put: false, is_nonblocking: false }));
+    let (is_put, is_nonblocking, atomicity) = (false, false, Atomicity::default());
+    watch.foreign(Some(Foreign { place, is_put, is_nonblocking, atomicity }));
 }
 
 /// Looks a context up.

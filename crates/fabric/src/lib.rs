@@ -54,4 +54,4 @@ pub use waist::{
     Agent, Caps, Clock, Condition, Event, Fabric, Handler, HandlerId, Hint, Landings, OldValue,
     Ordering, Reply, Started, Ticket, Wait, Wake,
 };
-pub use watch::{Foreign, OwnAccess, OwnPlace, Reuse, Watch};
+pub use watch::{Atomicity, Foreign, OwnAccess, OwnPlace, Reuse, Watch, is_private, private_place};

@@ -37,7 +37,37 @@ pub trait Watch: Send + Sync {
     fn blind(&self, what: &'static str, place: &'static Location<'static>);
     /// Says that a buffer of a non-blocking operation was used before its completion.
     fn reused(&self, reuse: &Reuse);
+    /// Makes a strand, which knows what `from` knows, or nothing, and returns its number. A strand
+    /// is a part of a rank's program that runs in order, as a thread does. Each rank begins with
+    /// strand 0, and so does each of its threads.
+    fn new_strand(&self, from: Option<u32>) -> u32;
+    /// Says that the calling thread goes on with a strand.
+    fn enter_strand(&self, strand: u32);
+    /// Says that what `from` has done so far is before what `into` does from now on; `None` are
+    /// all strands of the rank.
+    fn join_strands(&self, into: Option<u32>, from: Option<u32>);
+    /// Says that a strand is over, or no longer needed.
+    fn end_strand(&self, strand: u32);
+    /// Says that the calling thread releases an object of its process, such as a mutex, or that it
+    /// has acquired it.
+    fn object(&self, object: u64, releases: bool);
+    /// Says that private memory has become other memory.
+    fn forget(&self, address: usize, bytes: usize);
 }
+
+/// Where private memory, which no segment has, stands in reports of accesses to it.
+pub fn private_place(address: usize) -> (SegmentId, u64) {
+    (SegmentId(PRIVATE | address as u64 >> 32), address as u64 & 0xFFFF_FFFF)
+}
+
+/// Returns whether a segment stands for private memory.
+pub fn is_private(segment: SegmentId) -> bool {
+    segment.0 >> 56 == PRIVATE >> 56
+}
+
+/// Segments that stand for private memory have this in their highest byte, and 32 bits of an
+/// address below it.
+const PRIVATE: u64 = 0xFE00_0000_0000_0000;
 
 /// An operation of an interface of another language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +80,18 @@ pub struct Foreign {
     /// Whether it is under way until [`Watch::completed`], also where a fabric completes it at
     /// once.
     pub is_nonblocking: bool,
+    /// What else an atomic must have in common with others for them to exclude each other.
+    pub atomicity: Atomicity,
+}
+
+/// What atomics of OpenSHMEM must have in common to exclude each other, besides their width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Atomicity {
+    /// Whether the type is one of floating-point numbers.
+    pub is_float: bool,
+    /// Whether the context's team descends from the team of PEs that share memory, and not from
+    /// the team of all.
+    pub is_shared_team: bool,
 }
 
 /// An access to memory by plain instructions.
@@ -67,6 +109,8 @@ pub struct OwnAccess {
     pub writes: bool,
     /// Where the program made it.
     pub place: OwnPlace,
+    /// Whether the program itself made it, and not an operation on its behalf.
+    pub is_instruction: bool,
     /// The rank whose flush completes it, if it is made on behalf of a non-blocking operation.
     pub until: Option<Rank>,
 }

@@ -20,9 +20,9 @@
 
 pub use farside_fabric::record::{ActivityKind, Place};
 pub use farside_fabric::{
-    Atomic, Connection, Departure, Failures, Fault, Foreign, JobView, Loss, Mapped, OldValue,
-    OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting, observed, tracing,
-    watch_bits,
+    Atomic, Atomicity, Connection, Departure, Failures, Fault, Foreign, JobView, Loss, Mapped,
+    OldValue, OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting,
+    observed, private_place, tracing, watch_bits,
 };
 pub use farside_job::connect;
 pub use farside_rma::{Doing, Purpose};

@@ -11,9 +11,10 @@ use farside_fabric::{
 };
 
 use crate::Checker;
+use crate::access::{Access, Class, kind, operation};
 use crate::agent::SeenAgent;
 use crate::layout::LANES;
-use crate::state::{Access, Class, Released, operation};
+use crate::state::Released;
 use crate::told::{RUST, RankState, Told, clock_of, clock_of_agent, locked};
 
 /// A put of at most so many bytes may be what a wait ends on.
@@ -36,6 +37,8 @@ struct Seen {
     is_posted: bool,
     /// Whether it is a put with a signal.
     is_signalled: bool,
+    /// What else matters, as bits.
+    kind: u8,
 }
 
 impl Checked {
@@ -62,8 +65,10 @@ impl Checked {
         let caps = Caps { direct: false, ..inner.job().caps.clone() };
         let lane = {
             let mut lanes = locked(&state.lanes);
+            let is_first = lanes.iter().all(|&contexts| contexts == 0);
             let least = (0..LANES / 2).min_by_key(|&lane| lanes[lane]).unwrap_or(0);
-            lanes[least] += 1;
+            // The world's own context shares its lane last: what is posted there is told apart.
+            lanes[least] += if is_first { u32::MAX / 2 } else { 1 };
             2 * least
         };
         let told = Arc::new(Told {
@@ -94,6 +99,7 @@ impl Checked {
             owner: region.rank.index(),
             segment: region.segment,
             class: seen.class,
+            kind: seen.kind,
             writes: seen.writes,
             operation: operation(seen.name),
             place,
@@ -117,7 +123,8 @@ impl Checked {
         let class = if is_waitable { Class::WaitablePut } else { Class::Plain };
         let place = self.told.operation_place();
         let name = "put";
-        let seen = Seen { class, writes: true, name, is_posted: true, is_signalled: false };
+        let (is_posted, is_signalled, kind) = (true, false, 0);
+        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
         self.see(to, place, &seen)?;
         if is_waitable {
             to.shape.for_each(|piece| {
@@ -134,14 +141,20 @@ impl Checked {
         Ok(())
     }
 
-    fn see_word(&self, at: Word, op: Atomic, old: OldValue, place: Option<u32>) -> Result<()> {
-        let is_posted = old == OldValue::Ignored;
+    fn see_word(
+        &self,
+        at: Word,
+        op: Atomic,
+        is_posted: bool,
+        kind: u8,
+        place: Option<u32>,
+    ) -> Result<()> {
         let name = match op {
             Atomic::Store(_) if is_posted => "signal",
             _ => op.name(),
         };
         let (class, writes) = (Class::Atomic, op.writes());
-        let seen = Seen { class, writes, name, is_posted, is_signalled: false };
+        let seen = Seen { class, writes, name, is_posted, is_signalled: false, kind };
         let word = Region::block(at.rank, at.segment, at.offset, at.width.bytes());
         self.see(&word, place, &seen)
     }
@@ -158,7 +171,7 @@ impl Checked {
                     self.told.acquire_bytes(at, at.width.bytes(), seen);
                 }
                 None => {
-                    self.told.with(|state| state.acquire(self.told.state.rank, word, None));
+                    self.told.with(|state| state.acquire(self.told.actor(), word, None));
                 }
             },
             Started::Pending(ticket) => {
@@ -201,9 +214,10 @@ impl Connection for Checked {
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
         let place = self.told.operation_place();
         let (class, name) = (Class::Plain, "put_signal");
-        let seen = Seen { class, writes: true, name, is_posted: true, is_signalled: true };
+        let (is_posted, is_signalled, kind) = (true, true, 0);
+        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
         self.see(to, place, &seen)?;
-        self.see_word(at, op, OldValue::Ignored, place)?;
+        self.see_word(at, op, true, kind::SIGNAL, place)?;
         self.told.release(at, op, true);
         self.inner.put_signal(to, bytes, at, op)
     }
@@ -211,7 +225,8 @@ impl Connection for Checked {
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8, hint: Hint) -> Result<Started> {
         let place = self.told.operation_place();
         let (class, name, is_posted) = (Class::Plain, "get", self.told.is_nonblocking());
-        let seen = Seen { class, writes: false, name, is_posted, is_signalled: false };
+        let (is_signalled, kind) = (false, 0);
+        let seen = Seen { class, writes: false, name, is_posted, is_signalled, kind };
         self.see(from, place, &seen)?;
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.get(from, into, hint) }
@@ -227,7 +242,8 @@ impl Connection for Checked {
         let place = self.told.operation_place();
         let is_posted = old == OldValue::Ignored;
         let (class, name) = (Class::Accumulate, "accumulate");
-        let seen = Seen { class, writes: true, name, is_posted, is_signalled: false };
+        let (is_signalled, kind) = (false, 0);
+        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
         self.see(to, place, &seen)?;
         self.inner.accumulate(to, accumulate, bytes, old)
     }
@@ -239,7 +255,8 @@ impl Connection for Checked {
             return self.inner.atomic(at, op, old);
         }
         let place = self.told.operation_place();
-        self.see_word(at, op, old, place)?;
+        let is_under_way = is_posted || self.told.is_nonblocking();
+        self.see_word(at, op, is_under_way, self.told.kind(), place)?;
         if op.writes() {
             self.told.release(at, op, false);
         }
@@ -288,7 +305,7 @@ impl Connection for Checked {
         if reply.is_some()
             && let Some(word) = locked(&self.tickets).remove(&ticket)
         {
-            self.told.with(|state| state.acquire(self.told.state.rank, word, None));
+            self.told.with(|state| state.acquire(self.told.actor(), word, None));
         }
         Ok(reply)
     }

@@ -53,6 +53,8 @@ pub(crate) struct Layout {
     pub(crate) page_bits: u32,
     /// How many words have a clock of their own; the others share one.
     pub(crate) words: usize,
+    /// How many strands of a rank are told apart.
+    pub(crate) strands: usize,
 }
 
 impl Layout {
@@ -64,8 +66,8 @@ impl Layout {
                 limit: RANKS_MAX.into(),
             });
         }
-        let words = if ranks <= 16 { 1 << 16 } else { 1 << 12 };
-        Ok(Layout { ranks, page_bits: page_bits.clamp(4, 24), words })
+        let (words, strands) = if ranks <= 16 { (1 << 16, 64) } else { (1 << 12, 16) };
+        Ok(Layout { ranks, page_bits: page_bits.clamp(4, 24), words, strands })
     }
 
     pub(crate) fn n(&self) -> usize {
@@ -76,39 +78,66 @@ impl Layout {
         1 << self.page_bits
     }
 
-    /// The numbers of a clock: one for each rank, and one for each lane and target.
+    /// The numbers of a clock: one for each strand of each rank, and one for each lane and target.
     pub(crate) fn clock(&self) -> usize {
-        self.n() + LANES * self.n() * self.n()
+        (self.strands + LANES * self.n()) * self.n()
     }
 
-    /// The numbers of a rank's state: its time, and for each lane and target since when something
-    /// is under way, up to when it is fenced, and up to when by a protocol.
+    /// Where in a clock a strand stands.
+    pub(crate) fn of_strand(&self, rank: usize, strand: usize) -> usize {
+        rank * self.strands + strand
+    }
+
+    /// Where in a clock the posted operations of a lane to a target stand.
+    pub(crate) fn of_posted(&self, rank: usize, lane: usize, target: usize) -> usize {
+        (self.strands + rank * LANES + lane) * self.n() + target
+    }
+
+    /// The numbers of a rank's state: its time; for each lane and target when something was posted
+    /// last, up to when it is fenced, and up to when by a protocol; which strand was made last;
+    /// and for each strand how many use it, and when it was made.
     fn state(&self) -> usize {
-        1 + 3 * LANES * self.n()
+        2 + 3 * LANES * self.n() + 2 * self.strands
     }
 
     pub(crate) fn time_of(&self, rank: usize) -> usize {
         count::END + rank * self.state()
     }
 
-    pub(crate) fn pending_of(&self, rank: usize, lane: usize, target: usize) -> usize {
+    pub(crate) fn last_post_of(&self, rank: usize, lane: usize, target: usize) -> usize {
         self.time_of(rank) + 1 + lane * self.n() + target
     }
 
     pub(crate) fn fenced_of(&self, rank: usize, lane: usize, target: usize) -> usize {
-        self.pending_of(rank, LANES + lane, target)
+        self.last_post_of(rank, LANES + lane, target)
     }
 
     pub(crate) fn fenced_by_protocol(&self, rank: usize, lane: usize, target: usize) -> usize {
-        self.pending_of(rank, 2 * LANES + lane, target)
+        self.last_post_of(rank, 2 * LANES + lane, target)
     }
 
-    pub(crate) fn clock_of(&self, rank: usize) -> usize {
-        count::END + self.n() * self.state() + rank * self.clock()
+    /// Which strand of a rank was made last.
+    pub(crate) fn newest_strand_of(&self, rank: usize) -> usize {
+        self.last_post_of(rank, 3 * LANES, 0)
+    }
+
+    /// How many use a strand.
+    pub(crate) fn users_of(&self, rank: usize, strand: usize) -> usize {
+        self.newest_strand_of(rank) + 1 + strand
+    }
+
+    /// When a strand was made.
+    pub(crate) fn birth_of(&self, rank: usize, strand: usize) -> usize {
+        self.users_of(rank, self.strands + strand)
+    }
+
+    pub(crate) fn clock_of(&self, rank: usize, strand: usize) -> usize {
+        let strand = self.of_strand(rank, strand);
+        count::END + self.n() * self.state() + strand * self.clock()
     }
 
     pub(crate) fn clock_of_word(&self, word: usize) -> usize {
-        self.clock_of(self.n()) + word * (2 * self.clock() + 4)
+        self.clock_of(self.n(), 0) + word * (2 * self.clock() + 4)
     }
 
     /// The clock of the last release of a word; the one above has all before it.

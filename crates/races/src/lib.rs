@@ -24,12 +24,14 @@
 //! # Ok::<(), farside::Error>(())
 //! ```
 
+mod access;
 mod agent;
 mod arena;
 mod checked;
 mod layout;
 mod report;
 mod state;
+mod strands;
 mod tables;
 mod told;
 

@@ -4,8 +4,11 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::process::Command;
 
+use farside_fabric::{SegmentId, is_private};
+
+use crate::access::{Missing, OPERATIONS, Site};
 use crate::layout::count;
-use crate::state::{Missing, OPERATIONS, Site, State};
+use crate::state::State;
 
 /// What a checker has found.
 #[derive(Debug, Clone, Default)]
@@ -263,10 +266,10 @@ fn read_race(state: &State<'_>, race: usize) -> Race {
     let offset = (u64::from(numbers[3]) << 32 | u64::from(numbers[2]))
         + u64::from(mask.trailing_zeros() % 8);
     let cure = cure(Missing::from_bits(numbers[4] >> 24), &first, &second);
-    let window = match (segment, name) {
-        (0, _) => String::new(),
+    let window = match (SegmentId(segment), name) {
+        (segment, _) if segment.0 == 0 || is_private(segment) => String::new(),
         (_, Some(name)) => format!("window {name:?}"),
-        (_, None) => farside_fabric::SegmentId(segment).to_string(),
+        (segment, None) => segment.to_string(),
     };
     Race {
         window,
@@ -302,6 +305,17 @@ fn cure(missing: Missing, first: &Side, second: &Side) -> String {
             "nothing leads from rank {} to rank {}: a signal and a wait, a barrier or a lock \
              between the {op_a} of {a} and the {op_b} of {b} does",
             first.rank, second.rank
+        ),
+        Missing::Domain => format!(
+            "the two are atomics of different widths, types or teams' domains, which do not \
+             exclude each other; a wait, a barrier or a lock between the {op_a} of {a} and the \
+             {op_b} of {b} orders them"
+        ),
+        Missing::Threads => format!(
+            "nothing leads from one thread, task or section of rank {} to the other: a barrier, a \
+             lock, an ordered region or a taskwait between the {op_a} of {a} and the {op_b} of \
+             {b} does",
+            second.rank
         ),
         Missing::Completion => format!(
             "the operation that was started at {a} owns the buffer until it is complete: wait, \

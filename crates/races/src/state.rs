@@ -3,8 +3,8 @@
 //! Paper:     [FASTTRACK09] sections 3 and 4: epochs instead of clocks for remembered accesses.
 //! Differs:   a posted operation is under way until its origin has flushed its target, so clocks
 //!            know for each lane (context) and target how far that is.
-//! State:     for each rank a time and a clock; for each of many words a clock; 4 accesses for
-//!            each 8 bytes of memory.
+//! State:     for each rank a time, for each of its strands and for each of many words a clock; 4
+//!            accesses for each 8 bytes of memory.
 //! Invariant: two remembered accesses with an order by `docs/memory-model.md` never are a race.
 //! Ordering:  a release is noted before its atomic is executed, an acquire after it has read.
 //! Cost:      an access takes the lock once; a release or an acquire one pass over a clock.
@@ -13,162 +13,8 @@
 pub(crate) use farside_fabric::random::scatter as mix;
 use farside_fabric::{Piece, SegmentId};
 
-use crate::layout::{LANES, Layout, PAGE_BYTES, PAGE_NUMBERS, SLOTS, count};
-
-/// How an access excludes others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Class {
-    /// Not at all.
-    Plain = 0,
-    /// As atomics do.
-    Atomic = 1,
-    /// As accumulates do.
-    Accumulate = 2,
-    /// Not at all, but a wait may end on it: a short put of OpenSHMEM.
-    WaitablePut = 3,
-    /// A wait, or a test, of a word.
-    Wait = 4,
-}
-
-impl Class {
-    fn from_bits(bits: u32) -> Class {
-        match bits {
-            1 => Class::Atomic,
-            2 => Class::Accumulate,
-            3 => Class::WaitablePut,
-            4 => Class::Wait,
-            _ => Class::Plain,
-        }
-    }
-
-    fn excludes(self, other: Class) -> bool {
-        use Class::{Accumulate, Atomic, Wait, WaitablePut};
-        matches!(
-            (self, other),
-            (Atomic | Wait, Atomic | Wait)
-                | (Accumulate, Accumulate)
-                | (WaitablePut, Wait)
-                | (Wait, WaitablePut)
-        )
-    }
-}
-
-/// The names of operations in reports.
-pub(crate) const OPERATIONS: &[&str] = &[
-    "access",
-    "put",
-    "get",
-    "read",
-    "write",
-    "wait",
-    "signal",
-    "accumulate",
-    "put_signal",
-    "load",
-    "store",
-    "fetch_add",
-    "swap",
-    "compare_swap",
-    "fetch_and",
-    "fetch_or",
-    "fetch_xor",
-    "read by a non-blocking operation",
-    "write by a non-blocking operation",
-    "start of a non-blocking operation",
-];
-
-/// Returns the number of an operation's name.
-pub(crate) fn operation(name: &str) -> u8 {
-    OPERATIONS.iter().position(|known| *known == name).unwrap_or(0) as u8
-}
-
-/// The one that makes an access.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Actor {
-    pub(crate) rank: usize,
-    /// Even: the lane of a context's posted operations.
-    pub(crate) lane: usize,
-}
-
-/// An access to memory of a rank.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
-    pub(crate) actor: Actor,
-    /// Whose memory.
-    pub(crate) owner: usize,
-    pub(crate) segment: SegmentId,
-    pub(crate) class: Class,
-    pub(crate) writes: bool,
-    pub(crate) operation: u8,
-    pub(crate) place: u32,
-    /// The rank whose flush completes it; `None` if it is complete on return.
-    pub(crate) until: Option<usize>,
-}
-
-/// What a remembered access was, but for its time and bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Site {
-    pub(crate) rank: usize,
-    pub(crate) lane: usize,
-    pub(crate) class: Class,
-    pub(crate) writes: bool,
-    pub(crate) operation: u8,
-    pub(crate) place: u32,
-    pub(crate) until: Option<usize>,
-}
-
-impl Site {
-    pub(crate) fn pack(self) -> [u32; 3] {
-        let until = self.until.map_or(0, |rank| rank as u32 + 1);
-        let what = u32::from(self.operation) << 8 | (self.class as u32) << 1;
-        [
-            self.rank as u32 | (self.lane as u32) << 16,
-            until << 16 | what | u32::from(self.writes),
-            self.place,
-        ]
-    }
-
-    pub(crate) fn unpack([who, what, place]: [u32; 3]) -> Site {
-        Site {
-            rank: (who & 0xFFFF) as usize,
-            lane: (who >> 16) as usize,
-            class: Class::from_bits(what >> 1 & 0x7F),
-            writes: what & 1 == 1,
-            operation: (what >> 8) as u8,
-            place,
-            until: (what >> 16).checked_sub(1).map(|rank| rank as usize),
-        }
-    }
-}
-
-/// Why two accesses race: what is missing between them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Missing {
-    /// Nothing leads from the first to the second.
-    Synchronization = 0,
-    /// The first was under way, and its origin had flushed nothing.
-    Flush = 1,
-    /// Both are of one rank, which had put neither a fence nor a flush between them.
-    Fence = 2,
-    /// One is atomic and the other is not.
-    Atomicity = 3,
-    /// A buffer was used before the operation that owns it was complete.
-    Completion = 4,
-}
-
-impl Missing {
-    pub(crate) fn from_bits(bits: u32) -> Missing {
-        match bits {
-            1 => Missing::Flush,
-            2 => Missing::Fence,
-            3 => Missing::Atomicity,
-            4 => Missing::Completion,
-            _ => Missing::Synchronization,
-        }
-    }
-}
+use crate::access::{Access, Actor, Class, Missing, Site};
+use crate::layout::{Layout, PAGE_BYTES, PAGE_NUMBERS, SLOTS, count};
 
 /// The state under the lock.
 pub(crate) struct State<'a> {
@@ -185,12 +31,12 @@ struct Slot {
 }
 
 impl State<'_> {
-    fn time(&self, rank: usize) -> u32 {
+    pub(crate) fn time(&self, rank: usize) -> u32 {
         // Time begins at 1: a clock that says 0 knows nothing.
         self.numbers[self.layout.time_of(rank)] + 1
     }
 
-    fn tick(&mut self, rank: usize) {
+    pub(crate) fn tick(&mut self, rank: usize) {
         self.numbers[self.layout.time_of(rank)] += 1;
     }
 
@@ -198,8 +44,10 @@ impl State<'_> {
     pub(crate) fn access(&mut self, access: &Access, pieces: &[Piece]) -> u32 {
         let site = Site {
             rank: access.actor.rank,
+            strand: access.actor.strand,
             lane: access.actor.lane,
             class: access.class,
+            kind: access.kind,
             writes: access.writes,
             operation: access.operation,
             place: access.place,
@@ -208,11 +56,7 @@ impl State<'_> {
         let Some(number) = self.intern(site) else { return 0 };
         if let Some(target) = access.until {
             let (rank, time) = (access.actor.rank, self.time(access.actor.rank));
-            let pending =
-                &mut self.numbers[self.layout.pending_of(rank, access.actor.lane, target)];
-            if *pending == 0 {
-                *pending = time;
-            }
+            self.numbers[self.layout.last_post_of(rank, access.actor.lane, target)] = time;
         }
         let mut found = 0;
         for piece in pieces {
@@ -266,12 +110,7 @@ impl State<'_> {
             }
             let other = self.site(old.site);
             let is_before = self.is_before(other, old.time, access);
-            // Atomics exclude each other on words of one width.
-            let is_mixed =
-                other.class == Class::Atomic && site.class == Class::Atomic && old.mask != mask;
-            let conflicts =
-                (other.writes || site.writes) && (is_mixed || !other.class.excludes(site.class));
-            if conflicts && !is_before {
+            if other.conflicts(site, old.mask == mask) && !is_before {
                 let missing = self.missing(other, old.time, site);
                 found += self.race(
                     &Pair { first: other, second: site, missing },
@@ -281,7 +120,7 @@ impl State<'_> {
             }
             let covers = old.mask & !mask == 0;
             let replaces = site.writes || !other.writes;
-            let same_class = site.class == other.class;
+            let same_class = (site.class, site.kind) == (other.class, other.kind);
             if covers && is_before && replaces && (same_class || site.class == Class::Plain) {
                 room = Some(at);
                 self.clear(cell, at);
@@ -310,40 +149,50 @@ impl State<'_> {
 
     /// Whether a remembered access is complete before a new one begins, as its rank knows.
     fn is_before(&self, old: Site, time: u32, new: &Access) -> bool {
-        let (layout, me) = (self.layout, new.actor.rank);
-        let Some(target) = old.until else {
-            return old.rank == me || time <= self.numbers[layout.clock_of(me) + old.rank];
-        };
-        if old.rank != me {
-            let known = layout.clock_of(me) + self.posted(old.rank, old.lane, target);
-            return time <= self.numbers[known];
+        let (layout, me) = (self.layout, new.actor);
+        let clock = layout.clock_of(me.rank, me.strand);
+        if !self.is_begun_before(old, time, me) {
+            return false;
         }
-        let pending = self.numbers[layout.pending_of(me, old.lane, target)];
-        let heard = self.numbers[layout.clock_of(me) + self.posted(me, old.lane, target)];
-        if pending == 0 || time < pending || time <= heard {
+        let Some(target) = old.until else { return true };
+        if time <= self.numbers[clock + layout.of_posted(old.rank, old.lane, target)] {
             return true;
         }
-        // A fence orders what one context posts, or does atomically, to one rank.
-        let is_ordered = new.until.is_some() || new.class == Class::Atomic;
-        is_ordered
-            && old.lane / 2 == new.actor.lane / 2
+        // A fence orders what one context puts, or does atomically, to one rank; no gets.
+        let is_put = new.until.is_some() && new.writes;
+        (is_put || new.class == Class::Atomic)
+            && old.writes
+            && old.rank == me.rank
+            && old.lane / 2 == me.lane / 2
             && new.owner == target
-            && time <= self.numbers[layout.fenced_of(me, old.lane, target)]
+            && time <= self.numbers[layout.fenced_of(me.rank, old.lane, target)]
     }
 
-    /// Where in a clock the posted operations of a lane to a target stand.
-    fn posted(&self, rank: usize, lane: usize, target: usize) -> usize {
-        let n = self.layout.n();
-        n + (rank * LANES + lane) * n + target
+    /// Whether a strand knows that a remembered access had begun.
+    fn is_begun_before(&self, old: Site, time: u32, me: Actor) -> bool {
+        let (layout, is_own) = (self.layout, (old.rank, old.strand) == (me.rank, me.strand));
+        // An ended strand may have left its number to this one.
+        if is_own && time >= self.numbers[layout.birth_of(me.rank, me.strand)] {
+            return true;
+        }
+        let clock = layout.clock_of(me.rank, me.strand);
+        time <= self.numbers[clock + layout.of_strand(old.rank, old.strand)]
     }
 
     fn missing(&self, old: Site, time: u32, new: Site) -> Missing {
+        if old.class == Class::Atomic && new.class == Class::Atomic {
+            return Missing::Domain;
+        }
+        let me = Actor { rank: new.rank, strand: new.strand, lane: new.lane };
+        let is_begun_before = self.is_begun_before(old, time, me);
+        if old.rank == new.rank && !is_begun_before {
+            return Missing::Threads;
+        }
         if old.rank == new.rank {
             return Missing::Fence;
         }
         // The second rank has heard from the first since, but not that this is complete.
-        let heard = self.numbers[self.layout.clock_of(new.rank) + old.rank];
-        if old.until.is_some() && time <= heard {
+        if old.until.is_some() && is_begun_before {
             return Missing::Flush;
         }
         let is_atomic = |class: Class| matches!(class, Class::Atomic | Class::Wait);
@@ -355,10 +204,16 @@ impl State<'_> {
 
     /// Completes what a lane has posted to a target.
     pub(crate) fn flush(&mut self, actor: Actor, target: usize) {
+        let (layout, time) = (*self.layout, self.time(actor.rank));
+        let clock = layout.clock_of(actor.rank, actor.strand);
         let mut any = false;
         for lane in [actor.lane, actor.lane + 1] {
-            let pending = &mut self.numbers[self.layout.pending_of(actor.rank, lane, target)];
-            any |= std::mem::take(pending) != 0;
+            let last = self.numbers[layout.last_post_of(actor.rank, lane, target)];
+            let known = &mut self.numbers[clock + layout.of_posted(actor.rank, lane, target)];
+            if last > *known {
+                *known = time;
+                any = true;
+            }
         }
         if any {
             self.tick(actor.rank);
@@ -372,7 +227,7 @@ impl State<'_> {
         let time = self.time(actor.rank);
         for lane in [actor.lane, actor.lane + 1] {
             for target in 0..self.layout.n() {
-                if self.numbers[self.layout.pending_of(actor.rank, lane, target)] != 0 {
+                if self.numbers[self.layout.last_post_of(actor.rank, lane, target)] != 0 {
                     let fenced = self.layout.fenced_of(actor.rank, lane, target);
                     self.numbers[fenced] = time;
                     if !is_program {
@@ -390,17 +245,8 @@ impl State<'_> {
     pub(crate) fn release(&mut self, actor: Actor, released: Released) {
         let Released { word, owner, signalled, is_program, value } = released;
         let (layout, n, me) = (*self.layout, self.layout.n(), actor.rank);
-        let (time, mine) = (self.time(me), layout.clock_of(me));
-        self.numbers[mine + me] = time;
-        for lane in 0..LANES {
-            for target in 0..n {
-                let pending = self.numbers[layout.pending_of(me, lane, target)];
-                let known = mine + self.posted(me, lane, target);
-                // Others may have told this rank that more has landed.
-                let done = pending.checked_sub(1).unwrap_or(time);
-                self.numbers[known] = self.numbers[known].max(done);
-            }
-        }
+        let (time, mine) = (self.time(me), layout.clock_of(me, actor.strand));
+        self.numbers[mine + layout.of_strand(me, actor.strand)] = time;
         // What was the last release is one of those before it now.
         let theirs = layout.last_clock_of_word(word);
         self.join(layout.clock_of_word(word), theirs);
@@ -416,28 +262,29 @@ impl State<'_> {
                     true => self.numbers[layout.fenced_of(me, lane, owner)],
                     false => self.numbers[layout.fenced_by_protocol(me, lane, owner)],
                 };
-                let known = theirs + self.posted(me, lane, owner);
+                let known = theirs + layout.of_posted(me, lane, owner);
                 self.numbers[known] = self.numbers[known].max(fenced);
             }
             if signalled {
-                let known = theirs + self.posted(me, actor.lane + 1, owner);
+                let known = theirs + layout.of_posted(me, actor.lane + 1, owner);
                 self.numbers[known] = time;
             }
         }
         self.tick(me);
     }
 
-    /// A rank has read a word: it knows what those knew that wrote it. If the last of them has
+    /// A strand has read a word: it knows what those knew that wrote it. If the last of them has
     /// stored another value than was seen, that one had not been there yet.
-    pub(crate) fn acquire(&mut self, rank: usize, word: usize, seen: Option<u64>) {
+    pub(crate) fn acquire(&mut self, actor: Actor, word: usize, seen: Option<u64>) {
         let layout = *self.layout;
-        self.join(layout.clock_of(rank), layout.clock_of_word(word));
+        let mine = layout.clock_of(actor.rank, actor.strand);
+        self.join(mine, layout.clock_of_word(word));
         let stored = layout.last_value_of_word(word);
         let [low, high] = [self.numbers[stored + 1], self.numbers[stored + 2]];
         let value = u64::from(high) << 32 | u64::from(low);
         let is_later = self.numbers[stored] != 0 && seen.is_some_and(|seen| seen != value);
         if !is_later {
-            self.join(layout.clock_of(rank), layout.last_clock_of_word(word));
+            self.join(mine, layout.last_clock_of_word(word));
         }
     }
 
@@ -448,7 +295,7 @@ impl State<'_> {
         self.join(layout.clock_of_word(to), layout.last_clock_of_word(from));
     }
 
-    fn join(&mut self, into: usize, from: usize) {
+    pub(crate) fn join(&mut self, into: usize, from: usize) {
         let clock = self.layout.clock();
         let (low, high) = (into.min(from), into.max(from));
         if low == high {
@@ -484,11 +331,21 @@ impl State<'_> {
         }
     }
 
-    /// Returns where the shadow of a page of memory stands.
-    fn page(&mut self, owner: usize, segment: SegmentId, page: u64) -> usize {
+    /// Returns where the shadow of a page of memory stands, if it has one.
+    pub(crate) fn known_page(&self, owner: usize, segment: SegmentId, page: u64) -> Option<usize> {
         let (layout, mask) = (*self.layout, self.layout.pages() - 1);
-        let key = [segment.0 as u32, (segment.0 >> 32) as u32, owner as u32 + 1, page as u32];
-        let hash = mix(segment.0 ^ (owner as u64) << 48 ^ page << 20);
+        let (key, hash) = key_of(owner, segment, page);
+        let places = (0..16.min(layout.pages())).map(|step| (hash as usize + step) & mask);
+        places
+            .filter(|&at| self.numbers[layout.key(at)..layout.key(at) + 4] == key)
+            .map(|at| layout.page(at))
+            .next()
+    }
+
+    /// Returns where the shadow of a page of memory stands.
+    pub(crate) fn page(&mut self, owner: usize, segment: SegmentId, page: u64) -> usize {
+        let (layout, mask) = (*self.layout, self.layout.pages() - 1);
+        let (key, hash) = key_of(owner, segment, page);
         let probes = 16.min(layout.pages());
         for step in 0..probes {
             let at = (hash as usize + step) & mask;
@@ -538,6 +395,12 @@ pub(crate) struct Pair {
 pub(crate) struct Span {
     pub(crate) offset: u64,
     pub(crate) mask: u32,
+}
+
+/// The key of a page of memory, and its hash.
+fn key_of(owner: usize, segment: SegmentId, page: u64) -> ([u32; 4], u64) {
+    let key = [segment.0 as u32, (segment.0 >> 32) as u32, owner as u32 + 1, page as u32];
+    (key, mix(segment.0 ^ (owner as u64) << 48 ^ page << 20))
 }
 
 /// The bits of `bytes` bytes from `first` on of 8.

@@ -2,10 +2,11 @@
 
 use farside_fabric::SegmentId;
 
+use crate::access::{Access, Site};
 use crate::layout::{
     BLIND_NUMBERS, BLINDS, NAME_NUMBERS, NAMES, PLACE_NUMBERS, PLACES, RACES, SITES, count,
 };
-use crate::state::{Access, Pair, Site, Span, State, mix};
+use crate::state::{Pair, Span, State, mix};
 
 impl State<'_> {
     pub(crate) fn intern(&mut self, site: Site) -> Option<usize> {

@@ -1,20 +1,20 @@
 //! What a rank's watch is told, and what becomes of it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
-    Atomic, Foreign, Node, OwnAccess, OwnPlace, Piece, Rank, Reuse, SegmentId, Shape, Watch, Width,
-    Word,
+    Atomic, Atomicity, Foreign, Node, OwnAccess, OwnPlace, Piece, Rank, Reuse, SegmentId, Shape,
+    Watch, Width, Word, is_private, private_place,
 };
 
 use crate::Checker;
+use crate::access::{Access, Actor, Class, Missing, Site, kind, operation};
 use crate::layout::LANES;
-use crate::state::{
-    Access, Actor, Class, Missing, Pair, Released, Site, Span, State, mix, operation,
-};
+use crate::state::{Pair, Released, Span, State, mix};
 
 /// No place of another language.
 pub(crate) const RUST: u64 = 0;
@@ -29,6 +29,11 @@ pub(crate) struct RankState {
     pub(crate) places: Mutex<HashMap<usize, Option<u32>>>,
     /// How many contexts use each pair of lanes.
     pub(crate) lanes: Mutex<[u32; LANES / 2]>,
+}
+
+thread_local! {
+    /// The strand that this thread goes on with: its rank's own, if nobody says otherwise.
+    static STRAND: Cell<usize> = const { Cell::new(0) };
 }
 
 /// What a context's watch is told.
@@ -63,7 +68,7 @@ pub(crate) fn clock_of_agent(checker: &Checker, node: Node) -> usize {
 
 impl Told {
     pub(crate) fn actor(&self) -> Actor {
-        Actor { rank: self.state.rank, lane: self.lane }
+        Actor { rank: self.state.rank, strand: STRAND.get(), lane: self.lane }
     }
 
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State<'_>) -> R) -> Option<R> {
@@ -90,6 +95,11 @@ impl Told {
 
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.foreign.load(Ordering::Relaxed) >> 33 & 1 != 0
+    }
+
+    /// What atomics must have in common with the one that follows, as bits.
+    pub(crate) fn kind(&self) -> u8 {
+        (self.foreign.load(Ordering::Relaxed) >> 40) as u8
     }
 
     fn note_place(&self, place: &'static Location<'static>) -> Option<u32> {
@@ -148,7 +158,7 @@ impl Told {
             for offset in (at.offset..at.offset + bytes).step_by(4) {
                 let word = clock_of(checker, owner, at.segment, offset);
                 let seen = seen.filter(|_| offset == at.offset);
-                state.acquire(self.state.rank, word, seen);
+                state.acquire(self.actor(), word, seen);
             }
             if is_program {
                 state.see(owner, at.segment, at.offset, bytes);
@@ -202,6 +212,7 @@ impl Watch for Told {
             (u64::from(foreign.place) + 1)
                 | u64::from(foreign.is_put) << 32
                 | u64::from(foreign.is_nonblocking) << 33
+                | u64::from(kind_of(foreign.atomicity)) << 40
         });
         self.foreign.store(bits, Ordering::Relaxed);
     }
@@ -220,7 +231,8 @@ impl Watch for Told {
     }
 
     fn own(&self, own: &OwnAccess) {
-        if own.bytes == 0 || !self.is_program(own.segment) {
+        let is_seen = is_private(own.segment) || self.is_program(own.segment);
+        if own.bytes == 0 || !is_seen {
             return;
         }
         let place = match own.place {
@@ -239,6 +251,7 @@ impl Watch for Told {
             owner: own.owner.map_or(self.state.rank, Rank::index),
             segment: own.segment,
             class: Class::Plain,
+            kind: if own.is_instruction { kind::INSTRUCTION } else { 0 },
             writes: own.writes,
             operation: operation(name),
             place,
@@ -279,8 +292,10 @@ impl Watch for Told {
         let rank = self.state.rank;
         let site = |place: u32, writes: bool, name: &str| Site {
             rank,
+            strand: STRAND.get(),
             lane: self.lane,
             class: Class::Plain,
+            kind: 0,
             writes,
             operation: operation(name),
             place,
@@ -293,6 +308,7 @@ impl Watch for Told {
             owner: rank,
             segment: SegmentId(0),
             class: Class::Plain,
+            kind: 0,
             writes: reuse.writes,
             operation: second.operation,
             place: reuse.used,
@@ -303,6 +319,52 @@ impl Watch for Told {
         let found = self.with(|state| state.race(&pair, &access, span)).unwrap_or(0);
         self.found.fetch_add(found, Ordering::Relaxed);
     }
+
+    fn new_strand(&self, from: Option<u32>) -> u32 {
+        let (from, current) = (from.map(|from| from as usize), STRAND.get());
+        let is_running = from == Some(current);
+        let made = self.with(|state| state.new_strand(self.state.rank, from, is_running));
+        made.unwrap_or(0) as u32
+    }
+
+    fn enter_strand(&self, strand: u32) {
+        STRAND.set(strand as usize);
+    }
+
+    fn join_strands(&self, into: Option<u32>, from: Option<u32>) {
+        let rank = self.state.rank;
+        let strand = |number: Option<u32>| number.map(|number| number as usize);
+        self.with(|state| state.join_strands(rank, strand(into), strand(from)));
+    }
+
+    fn end_strand(&self, strand: u32) {
+        self.with(|state| state.end_strand(self.state.rank, strand as usize));
+    }
+
+    fn object(&self, object: u64, releases: bool) {
+        let (segment, offset) = private_place(object as usize);
+        let word = clock_of(&self.state.checker, self.state.rank, segment, offset);
+        let actor = self.actor();
+        self.with(|state| match releases {
+            true => {
+                let (owner, signalled, is_program) = (usize::MAX, false, false);
+                let released = Released { word, owner, signalled, is_program, value: None };
+                state.release(actor, released);
+            }
+            false => state.acquire(actor, word, None),
+        });
+    }
+
+    fn forget(&self, address: usize, bytes: usize) {
+        let (segment, offset) = private_place(address);
+        self.with(|state| state.forget(self.state.rank, segment, offset, bytes as u64));
+    }
+}
+
+fn kind_of(atomicity: Atomicity) -> u8 {
+    let float = if atomicity.is_float { kind::FLOAT } else { 0 };
+    let team = if atomicity.is_shared_team { kind::SHARED_TEAM } else { 0 };
+    float | team
 }
 
 impl Told {
@@ -312,6 +374,7 @@ impl Told {
             owner: at.rank.index(),
             segment: at.segment,
             class: Class::Wait,
+            kind: 0,
             writes: false,
             operation: operation("wait"),
             place,

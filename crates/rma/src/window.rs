@@ -225,6 +225,7 @@ impl<'w, T: Plain> Own<'w, T> {
                 bytes: count as u64 * size,
                 writes,
                 place: OwnPlace::Rust(Location::caller()),
+                is_instruction: true,
                 until: None,
             });
         }

@@ -6,6 +6,7 @@ use farside::fabric::{Atomic, Width};
 
 use crate::context::CtxHandle;
 use crate::exit::{self, Call, OrExit};
+use crate::races::Told;
 use crate::transfer::{Direct, Target, check_aligned};
 
 /// The operations, as `core.h` numbers them.
@@ -105,7 +106,16 @@ unsafe extern "C" fn farside_shmem_atomic_nbi(
     pe: c_int,
     call: Call,
 ) {
-    let held = farside_shmem_atomic(ctx, dest, bytes, op, value, compare, pe, call).to_ne_bytes();
+    let op = operation(op, value, compare, call);
+    let held = at_once(ctx, dest, bytes, pe, op).unwrap_or_else(|| {
+        let target = Target::new(ctx, dest, bytes, pe, call);
+        let width = width(dest, bytes, call);
+        target.uses(fetch, bytes, true, false);
+        let held = target.told(Told::Nonblocking, |context, memory| {
+            memory.atomic(context, target.rank, target.offset, width, op)
+        });
+        held.or_exit(call) as u64
+    });
     // SAFETY: by the specification there is room for the word.
-    unsafe { fetch.cast::<u8>().copy_from(held.as_ptr(), bytes) };
+    unsafe { fetch.cast::<u8>().copy_from(held.to_ne_bytes().as_ptr(), bytes) };
 }

@@ -11,7 +11,7 @@ use std::{ptr, slice};
 use farside::raw;
 use farside::{Context, Result, Team};
 
-use crate::context::quiet_default;
+use crate::context::{self, quiet_default};
 use crate::exit::{self, Call, OrExit};
 use crate::races;
 use crate::region::Region;
@@ -131,6 +131,7 @@ const NO_TEAM: c_int = -1;
 unsafe extern "C" fn farside_shmem_barrier(group: &Group, call: Call) -> c_int {
     let runtime = runtime(call);
     quiet_default(runtime, call);
+    context::tell_all_complete(runtime);
     // SAFETY: as this function's.
     unsafe { farside_shmem_sync(group, call) }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Ctx {
     team: TeamHandle,
     /// The PEs of its team; `None` if that is the world.
     members: Option<Arc<[Rank]>>,
+    /// Whether its team descends from SHMEM_TEAM_SHARED.
+    pub(crate) is_shared: bool,
 }
 
 // SAFETY: what must not be used by several threads at once is used under the lock, or the program
@@ -69,6 +71,7 @@ impl Ctx {
             pending: RefCell::default(),
             team: TeamHandle::WORLD,
             members: None,
+            is_shared: false,
         }
     }
 
@@ -148,6 +151,22 @@ pub(crate) fn quiet_all(runtime: &Runtime, call: Call) {
     }
 }
 
+/// Tells the checker of races, if there is one, that a barrier completes what any context has
+/// started or posted. The specification says so of barriers, and in a note that it is meant of the
+/// default context: programs that read it either way are right.
+pub(crate) fn tell_all_complete(runtime: &Runtime) {
+    if runtime.world.watch().is_none() {
+        return;
+    }
+    for handle in CONTEXTS.handles() {
+        if let Ok(ctx) = CONTEXTS.get(handle)
+            && let Some(own) = &ctx.own
+        {
+            races::completed(runtime, ctx, own);
+        }
+    }
+}
+
 /// Destroys all contexts.
 pub(crate) fn forget_all() {
     for handle in CONTEXTS.handles() {
@@ -189,6 +208,7 @@ unsafe extern "C" fn farside_shmem_ctx_create(
             pending: RefCell::default(),
             team,
             members: (!is_world).then(|| state.members.clone()),
+            is_shared: state.is_shared,
         };
         made = CONTEXTS.insert(new).or_exit(call);
     }
@@ -240,7 +260,7 @@ extern "C" fn farside_shmem_fence(ctx: CtxHandle, call: Call) {
     if ctx.number() != INVALID {
         let ctx = context(runtime, ctx, call);
         ctx.with(runtime, |context| {
-            let _mark = races::mark(runtime, context, call, races::Told::Other);
+            let _mark = races::mark(runtime, ctx, context, call, races::Told::Other);
             context.fence()
         })
         .or_exit(call);

@@ -21,6 +21,7 @@ mod region;
 mod runtime;
 mod set;
 mod statics;
+mod strands;
 mod strided;
 mod team;
 mod transfer;

@@ -9,13 +9,17 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
 
-use farside::fabric::{Foreign, Mapped, OwnAccess, OwnPlace, Reuse, SegmentId, Watch, Width, Word};
+use farside::fabric::{
+    Atomicity, Foreign, Mapped, OwnAccess, OwnPlace, Reuse, SegmentId, Watch, Width, Word,
+    private_place,
+};
 use farside::{Context, Rank};
 use farside_overlay::caller;
 
 use crate::context::Ctx;
 use crate::exit::Call;
 use crate::runtime::{Runtime, if_running};
+use crate::strands;
 
 /// What is known of this PE's calls and buffers.
 #[derive(Default)]
@@ -65,7 +69,7 @@ pub(crate) enum Told {
     Put,
     Other,
     /// It reads until the next quiet.
-    NonblockingGet,
+    Nonblocking,
 }
 
 /// Keeps the place of a call until dropped.
@@ -89,15 +93,24 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[inline]
 pub(crate) fn mark<'c>(
     runtime: &Runtime,
+    ctx: &Ctx,
     context: &'c Context,
     call: Call,
     told: Told,
 ) -> Mark<'c> {
     let Some(watch) = context.watch() else { return Mark { watch: None } };
-    let (is_put, is_nonblocking) = (told == Told::Put, told == Told::NonblockingGet);
+    let (is_put, is_nonblocking) = (told == Told::Put, told == Told::Nonblocking);
     let place = place(runtime, watch.as_ref(), call);
-    watch.foreign(Some(Foreign { place, is_put, is_nonblocking }));
+    let atomicity = atomicity(ctx, call);
+    watch.foreign(Some(Foreign { place, is_put, is_nonblocking, atomicity }));
     Mark { watch: Some(watch.as_ref()) }
+}
+
+/// Atomics exclude each other on one type, which the name of the call has in it, and in contexts
+/// of one domain. Integers of one width are taken for one type.
+fn atomicity(ctx: &Ctx, call: Call) -> Atomicity {
+    let is_float = call.name().split('_').any(|part| part == "float" || part == "double");
+    Atomicity { is_float, is_shared_team: ctx.is_shared }
 }
 
 /// Tells that an operation of a context reads or fills memory of this PE.
@@ -109,7 +122,7 @@ pub(crate) fn uses(runtime: &Runtime, ctx: &Ctx, call: Call, it: Use) {
     ctx.with(runtime, |context| {
         let Some(watch) = context.watch() else { return };
         let place = place(runtime, watch.as_ref(), call);
-        tell(runtime, watch.as_ref(), it, place);
+        tell(runtime, watch.as_ref(), it, place, false);
         if it.until.is_some() && runtime.regions.find(it.address.addr(), it.bytes).is_none() {
             let (start, bytes, fills) = (it.address.addr(), it.bytes, it.fills);
             let ctx = std::ptr::from_ref(ctx).addr();
@@ -130,7 +143,7 @@ pub(crate) fn touches(
     uses(runtime, &runtime.default, call, Use { address, bytes, fills, until: None });
 }
 
-fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32) {
+fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32, is_instruction: bool) {
     let (start, end) = (it.address.addr(), it.address.addr().wrapping_add(it.bytes));
     for lent in locked(&runtime.seen.lent).iter() {
         let overlaps = start < lent.start + lent.bytes && lent.start < end;
@@ -139,17 +152,21 @@ fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32) {
             watch.reused(&Reuse { started, fills, used: place, writes: it.fills });
         }
     }
-    if let Some((region, offset)) = runtime.regions.find(start, it.bytes) {
-        watch.own(&OwnAccess {
-            owner: None,
-            segment: region.memory.segment(),
-            offset,
-            bytes: it.bytes as u64,
-            writes: it.fills,
-            place: OwnPlace::Foreign(place),
-            until: it.until,
-        });
-    }
+    let (segment, offset) = match runtime.regions.find(start, it.bytes) {
+        Some((region, offset)) => (region.memory.segment(), offset),
+        None if strands::are_several() => private_place(start),
+        None => return,
+    };
+    watch.own(&OwnAccess {
+        owner: None,
+        segment,
+        offset,
+        bytes: it.bytes as u64,
+        writes: it.fills,
+        place: OwnPlace::Foreign(place),
+        is_instruction,
+        until: it.until,
+    });
 }
 
 /// Says whether the operations of a context that follow are the library's own.
@@ -175,7 +192,8 @@ pub(crate) fn acquired(runtime: &Runtime, ivar: *const c_void, bytes: usize, cal
     let place = place(runtime, watch.as_ref(), call);
     let (rank, segment) = (runtime.world.rank(), region.memory.segment());
     let (offset, width) = if bytes == 8 { (offset, Width::W64) } else { (offset & !3, Width::W32) };
-    watch.foreign(Some(Foreign { place, is_put: false, is_nonblocking: false }));
+    let (is_put, is_nonblocking, atomicity) = (false, false, Atomicity::default());
+    watch.foreign(Some(Foreign { place, is_put, is_nonblocking, atomicity }));
     watch.acquire(Word { rank, segment, offset, width });
     watch.foreign(None);
 }
@@ -224,11 +242,13 @@ fn number(runtime: &Runtime, watch: &dyn Watch, address: usize, call: &str) -> u
 /// A load or store of an instrumented program, which returns to `address`.
 #[unsafe(no_mangle)]
 extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_int, address: usize) {
+    let _teller = strands::Teller::new();
     let Some(runtime) = if_running() else { return };
     let Some(watch) = runtime.world.watch() else { return };
     let is_symmetric = runtime.regions.find(at.addr(), bytes).is_some();
     let pointed = if is_symmetric { None } else { pointed_at(runtime, at.addr(), bytes) };
-    if !is_symmetric && pointed.is_none() && locked(&runtime.seen.lent).is_empty() {
+    let is_shared = is_symmetric || pointed.is_some() || strands::are_several();
+    if !is_shared && locked(&runtime.seen.lent).is_empty() {
         return;
     }
     let fills = writes != 0;
@@ -241,9 +261,10 @@ extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_in
             bytes: bytes as u64,
             writes: fills,
             place: OwnPlace::Foreign(place),
+            is_instruction: true,
             until: None,
         });
         return;
     }
-    tell(runtime, watch.as_ref(), Use { address: at, bytes, fills, until: None }, place);
+    tell(runtime, watch.as_ref(), Use { address: at, bytes, fills, until: None }, place, true);
 }

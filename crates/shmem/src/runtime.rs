@@ -17,7 +17,7 @@ use crate::races::{self, Seen};
 use crate::region::Regions;
 use crate::set::{self, Sets};
 use crate::team::TeamState;
-use crate::{statics, team};
+use crate::{statics, strands, team};
 
 /// SHMEM_THREAD_MULTIPLE: several threads may be in the library at once.
 pub(crate) const MULTIPLE: c_int = 3;
@@ -144,7 +144,8 @@ fn start(requested: c_int, call: Call) -> Runtime {
     };
     let shared_members = shared.attach(&world).members().to_vec();
     let shared_team =
-        TeamState::new(&shared_members, world.rank(), Some(shared), several(has_threads));
+        TeamState::new(&shared_members, world.rank(), Some(shared), several(has_threads))
+            .descends_from_shared(true);
     let all = world.ranks().collect();
     let default = Ctx::of_world(has_threads);
     world.barrier().or_exit(call);
@@ -211,6 +212,7 @@ fn finalize(call: Call) {
     exit::unwatch();
     let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
     PE.store(exit::FINALIZED, Ordering::Relaxed);
+    strands::wait_for_tellers();
     context::forget_all();
     team::forget_all();
     // SAFETY: it was leaked by `init`, and no other call is under way.

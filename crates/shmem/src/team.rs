@@ -36,6 +36,9 @@ pub(crate) struct TeamState {
     own: Option<Context>,
     /// How many contexts the program wants to make of it.
     contexts: c_int,
+    /// Whether it descends from SHMEM_TEAM_SHARED: what its contexts do atomically is atomic to
+    /// contexts of such teams alone.
+    pub(crate) is_shared: bool,
 }
 
 // SAFETY: by the specification, the collectives of a team are made by one thread at a time.
@@ -51,7 +54,13 @@ impl TeamState {
         own: Option<Context>,
     ) -> TeamState {
         let index = members.iter().position(|&rank| rank == me).unwrap_or(0);
-        TeamState { members: members.into(), index, group, own, contexts: 0 }
+        let is_shared = false;
+        TeamState { members: members.into(), index, group, own, contexts: 0, is_shared }
+    }
+
+    /// Makes it one that descends from SHMEM_TEAM_SHARED, or not.
+    pub(crate) fn descends_from_shared(self, is_shared: bool) -> TeamState {
+        TeamState { is_shared, ..self }
     }
 
     /// Calls `act` with the team and the context of its collectives.
@@ -128,6 +137,7 @@ fn split(
     };
     let own = runtime.another_context();
     let state = TeamState { contexts, ..TeamState::new(&members, me, Some(group), own) };
+    let state = state.descends_from_shared(parent.is_shared);
     let number = TEAMS.insert(state).or_exit(call);
     TeamHandle(std::ptr::without_provenance_mut(number as usize))
 }

@@ -56,7 +56,7 @@ impl Target {
         act: impl FnOnce(&Context, &farside::raw::Memory) -> R,
     ) -> R {
         self.ctx.with(self.runtime, |context| {
-            let _mark = races::mark(self.runtime, context, self.call, told);
+            let _mark = races::mark(self.runtime, self.ctx, context, self.call, told);
             act(context, &self.region.memory)
         })
     }
@@ -71,6 +71,19 @@ impl Target {
     fn put(&self, bytes: &[u8]) -> Result<()> {
         self.told(Told::Put, |context, memory| {
             memory.put_and_wake(context, self.rank, self.offset, bytes)
+        })
+    }
+
+    /// Sets a signal that is aligned to four bytes alone, the low half last, behind all that was
+    /// put before.
+    fn set_halves(&self, signal: u64) -> Result<()> {
+        self.with(|context, memory| {
+            context.fence()?;
+            for (skip, half) in [(4, signal >> 32), (0, signal & 0xFFFF_FFFF)] {
+                let op = Atomic::Swap(half.into());
+                memory.post(context, self.rank, self.offset + skip, Width::W32, op)?;
+            }
+            Ok(())
         })
     }
 }
@@ -368,7 +381,7 @@ unsafe extern "C" fn farside_shmem_get_nbi(
     let target = Target::new(ctx, source, bytes, pe, call);
     check_not_null(dest, bytes, call);
     target.uses(dest, bytes, true, false);
-    let started = target.told(Told::NonblockingGet, |context, memory| {
+    let started = target.told(Told::Nonblocking, |context, memory| {
         let from = memory.at(target.rank, target.offset);
         // SAFETY: by the specification nothing uses it until the next quiet, which waits.
         let request = unsafe { Request::get(context, from, dest.cast(), bytes)? };
@@ -491,18 +504,26 @@ unsafe extern "C" fn put_signal(
         return flag.put_word(signal);
     }
     let flag = Target::new(ctx, sig_addr.cast(), size_of::<u64>(), pe, call);
-    if !sig_addr.is_aligned() {
+    // Programs that give an int for a signal work where processors do not mind.
+    let is_halved = !sig_addr.is_aligned();
+    if is_halved && (signal_op != SIGNAL_SET || !sig_addr.cast::<u32>().is_aligned()) {
         exit::end(call, &format!("the signal at {sig_addr:p} is not aligned to 8 bytes"));
     }
-    if bytes == 0 {
+    if bytes == 0 && !is_halved {
         flag.with(|context, memory| memory.post(context, flag.rank, flag.offset, Width::W64, op))
             .or_exit(call);
         return;
+    }
+    if bytes == 0 {
+        return flag.set_halves(signal).or_exit(call);
     }
     let target = Target::new(ctx, dest, bytes, pe, call);
     // SAFETY: by the specification it is readable, and nothing writes it meanwhile.
     let data = unsafe { readable(source, bytes, call) };
     target.uses(source, bytes, false, is_waited_for);
+    if is_halved {
+        return target.put(data).and_then(|()| flag.set_halves(signal)).or_exit(call);
+    }
     let put = target.with(|context, memory| {
         let to = memory.at(target.rank, target.offset);
         let word = flag.region.memory.at(flag.rank, flag.offset).cast::<u64>();

@@ -3,25 +3,14 @@
  * to the library; everything else costs a call. `farside-oshcc -fsanitize=thread` links this
  * instead of the compiler's own library. */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "seen.h"
+#include "strand.h"
 
-void shmemx_farside_plain(const void *at, size_t bytes, int writes, uintptr_t address)
-    __attribute__((weak));
+#include <stdbool.h>
 
 void *__real_memcpy(void *to, const void *from, size_t bytes);
 void *__real_memmove(void *to, const void *from, size_t bytes);
 void *__real_memset(void *to, int value, size_t bytes);
-
-#define HERE ((uintptr_t) __builtin_return_address(0))
-
-static inline void seen(const void *at, size_t bytes, int writes, uintptr_t address)
-{
-    if (shmemx_farside_plain && bytes) {
-        shmemx_farside_plain(at, bytes, writes, address);
-    }
-}
 
 void __tsan_init(void) {}
 void __tsan_func_entry(void *address) { (void) address; }
@@ -111,12 +100,44 @@ void *__wrap_memset(void *to, int value, size_t bytes)
     return __real_memset(to, value, bytes);
 }
 
-/* Atomics of C are executed, and not told: the processor orders them, and OpenSHMEM says nothing
- * of them. */
+/* Atomics of C are executed. As accesses they are not told, since OpenSHMEM says nothing of them;
+ * threads order what they do by them, as far as the memory order says so. Which of the relaxed ones
+ * a fence belongs to is not seen: after the first fence all order. */
+static char fences;
+static int is_fenced;
+
+static bool releases(int order)
+{
+    return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST
+        || __atomic_load_n(&is_fenced, __ATOMIC_RELAXED);
+}
+
+static bool acquires(int order)
+{
+    return order == __ATOMIC_CONSUME || order == __ATOMIC_ACQUIRE || order == __ATOMIC_ACQ_REL
+        || order == __ATOMIC_SEQ_CST || __atomic_load_n(&is_fenced, __ATOMIC_RELAXED);
+}
+
+static void before(const volatile void *at, int order)
+{
+    if (releases(order)) {
+        farside_release((const void *) at);
+    }
+}
+
+static void after(const volatile void *at, int order)
+{
+    if (acquires(order)) {
+        farside_acquire((const void *) at);
+    }
+}
+
 void __tsan_atomic_thread_fence(int order)
 {
-    (void) order;
+    __atomic_store_n(&is_fenced, 1, __ATOMIC_RELAXED);
+    before(&fences, order);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    after(&fences, order);
 }
 void __tsan_atomic_signal_fence(int order)
 {
@@ -128,30 +149,34 @@ void __tsan_atomic_signal_fence(int order)
     bool __tsan_atomic##bits##_compare_exchange_##name(volatile uint##bits##_t *at, \
         uint##bits##_t *expected, uint##bits##_t desired, int order, int failure) \
     { \
-        (void) order; \
-        (void) failure; \
-        return __atomic_compare_exchange_n(at, expected, desired, strength, __ATOMIC_SEQ_CST, \
-            __ATOMIC_SEQ_CST); \
+        before(at, order); \
+        bool is_exchanged = __atomic_compare_exchange_n(at, expected, desired, strength, \
+            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+        after(at, is_exchanged ? order : failure); \
+        return is_exchanged; \
     }
 
 #define CHANGE(bits, name, operation) \
     uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *at, \
         uint##bits##_t value, int order) \
     { \
-        (void) order; \
-        return operation(at, value, __ATOMIC_SEQ_CST); \
+        before(at, order); \
+        uint##bits##_t held = operation(at, value, __ATOMIC_SEQ_CST); \
+        after(at, order); \
+        return held; \
     }
 
 #define ATOMICS(bits) \
     uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *at, int order) \
     { \
-        (void) order; \
-        return __atomic_load_n(at, __ATOMIC_SEQ_CST); \
+        uint##bits##_t held = __atomic_load_n(at, __ATOMIC_SEQ_CST); \
+        after(at, order); \
+        return held; \
     } \
     void __tsan_atomic##bits##_store(volatile uint##bits##_t *at, uint##bits##_t value, \
         int order) \
     { \
-        (void) order; \
+        before(at, order); \
         __atomic_store_n(at, value, __ATOMIC_SEQ_CST); \
     } \
     CHANGE(bits, exchange, __atomic_exchange_n) \
@@ -166,10 +191,10 @@ void __tsan_atomic_signal_fence(int order)
     uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(volatile uint##bits##_t *at, \
         uint##bits##_t expected, uint##bits##_t desired, int order, int failure) \
     { \
-        (void) order; \
-        (void) failure; \
-        __atomic_compare_exchange_n(at, &expected, desired, 0, __ATOMIC_SEQ_CST, \
-            __ATOMIC_SEQ_CST); \
+        before(at, order); \
+        bool is_exchanged = __atomic_compare_exchange_n(at, &expected, desired, 0, \
+            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+        after(at, is_exchanged ? order : failure); \
         return expected; \
     }
 ATOMICS(8)

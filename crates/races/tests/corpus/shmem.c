@@ -596,6 +596,35 @@ RACY(put_signal_nbi_source)
     }
 }
 
+/* Signals in ints, which are aligned to four bytes alone. */
+static _Alignas(8) int words[4];
+RIGHT(put_signal_to_an_int)
+{
+    uint64_t *at = (uint64_t *) &words[1];
+    ON(0) shmem_int_put_signal(&x, &source, 1, at, 7, SHMEM_SIGNAL_SET, 1);
+    ON(1) {
+        shmem_int_wait_until(&words[1], SHMEM_CMP_EQ, 7);
+        sink = x;
+    }
+}
+
+RACY(put_signals_to_an_int)
+{
+    uint64_t *at = (uint64_t *) &words[1];
+    if (me != 1) shmem_int_put_signal(&x, &source, 1, at, 7, SHMEM_SIGNAL_SET, 1);
+}
+
+/* A barrier completes what contexts have posted, a sync does not (below). */
+RIGHT(context_and_barrier)
+{
+    shmem_ctx_t c;
+    if (shmem_ctx_create(0, &c)) exit(3);
+    ON(0) shmem_ctx_int_put(c, &x, &source, 1, 1);
+    shmem_barrier_all();
+    ON(1) sink = x;
+    shmem_ctx_destroy(c);
+}
+
 /* Buffers of non-blocking operations. */
 RACY(put_nbi_source_stored)
 {

@@ -1,0 +1,92 @@
+//! The strands of a rank: parts of its program that run in order, as threads do.
+//!
+//! Each has a clock. A strand that has ended leaves its number to one that is made later, the
+//! number that was given longest ago first. With no number left, a new strand shares that of the
+//! one that made it: what the two do then counts as ordered, which may hide a race.
+
+use farside_fabric::SegmentId;
+
+use crate::layout::{PAGE_BYTES, SLOTS};
+use crate::state::State;
+
+impl State<'_> {
+    /// Makes a strand that knows what `from` knows, or nothing. With `is_running`, `from` is the
+    /// one that makes it, and the new one knows what it has done.
+    pub(crate) fn new_strand(
+        &mut self,
+        rank: usize,
+        from: Option<usize>,
+        is_running: bool,
+    ) -> usize {
+        let layout = *self.layout;
+        let newest = self.numbers[layout.newest_strand_of(rank)] as usize;
+        let mut numbers = (1..layout.strands).map(|step| (newest + step) % layout.strands);
+        let is_free = |&strand: &usize| {
+            // The first strand is the rank's own, and nobody makes it.
+            strand != 0 && self.numbers[layout.users_of(rank, strand)] == 0
+        };
+        let Some(strand) = numbers.find(is_free) else {
+            let shared = from.unwrap_or(0);
+            self.numbers[layout.users_of(rank, shared)] += 1;
+            return shared;
+        };
+        self.numbers[layout.newest_strand_of(rank)] = strand as u32;
+        self.numbers[layout.users_of(rank, strand)] = 1;
+        let clock = layout.clock_of(rank, strand);
+        match from {
+            Some(from) => {
+                let theirs = layout.clock_of(rank, from);
+                if is_running {
+                    let time = self.time(rank);
+                    self.numbers[theirs + layout.of_strand(rank, from)] = time;
+                }
+                self.numbers.copy_within(theirs..theirs + layout.clock(), clock);
+            }
+            None => self.numbers[clock..clock + layout.clock()].fill(0),
+        }
+        self.tick(rank);
+        self.numbers[layout.birth_of(rank, strand)] = self.time(rank);
+        strand
+    }
+
+    /// Orders what `from` has done so far ahead of what `into` does from now on; `None` are all.
+    pub(crate) fn join_strands(&mut self, rank: usize, into: Option<usize>, from: Option<usize>) {
+        let (layout, time) = (*self.layout, self.time(rank));
+        for from in self.strands(rank, from) {
+            let theirs = layout.clock_of(rank, from);
+            self.numbers[theirs + layout.of_strand(rank, from)] = time;
+            for into in self.strands(rank, into) {
+                self.join(layout.clock_of(rank, into), theirs);
+            }
+        }
+        self.tick(rank);
+    }
+
+    /// One strand, or all that are in use.
+    fn strands(&self, rank: usize, one: Option<usize>) -> Vec<usize> {
+        let is_used =
+            |&strand: &usize| strand == 0 || self.numbers[self.layout.users_of(rank, strand)] != 0;
+        one.map_or_else(|| (0..self.layout.strands).filter(is_used).collect(), |one| vec![one])
+    }
+
+    /// Gives a strand's number back.
+    pub(crate) fn end_strand(&mut self, rank: usize, strand: usize) {
+        let users = &mut self.numbers[self.layout.users_of(rank, strand)];
+        *users = users.saturating_sub(1);
+    }
+
+    /// Forgets the accesses to memory that has become other memory.
+    pub(crate) fn forget(&mut self, owner: usize, segment: SegmentId, offset: u64, bytes: u64) {
+        let end = offset + bytes;
+        let mut at = offset;
+        while at < end {
+            let next = ((at / PAGE_BYTES + 1) * PAGE_BYTES).min(end);
+            if let Some(page) = self.known_page(owner, segment, at / PAGE_BYTES) {
+                let cell = |at: u64| page + ((at % PAGE_BYTES) / 8) as usize * SLOTS * 2;
+                let last = cell(next - 1) + SLOTS * 2;
+                self.numbers[cell(at)..last].fill(0);
+            }
+            at = next;
+        }
+    }
+}
