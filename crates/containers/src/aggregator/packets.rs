@@ -45,6 +45,9 @@ struct Peer<T> {
     received: u64,
 }
 
+/// What a word is waited for to be.
+type Until = Box<dyn Fn(u64) -> bool>;
+
 pub(super) struct Packets<'w, T> {
     pub(super) team: Team<'w>,
     packing: Packing,
@@ -346,7 +349,7 @@ impl<'w, T: Plain> Packets<'w, T> {
     /// `further` words of this rank has changed.
     #[track_caller]
     pub(super) fn wait<V: Variant>(&mut self, further: &[(usize, u64)]) -> Result<()> {
-        let mut awaited: Vec<(usize, Box<dyn Fn(u64) -> bool>)> = Vec::new();
+        let mut awaited: Vec<(usize, Until)> = Vec::new();
         for (member, peer) in self.peers.iter().enumerate() {
             let (number, taken) = (peer.received, peer.taken);
             let word = self.header(self.place_of(member, number));
