@@ -21,8 +21,9 @@ pub(super) const PUSHED: usize = 1;
 pub(super) const HANDLED: usize = 2;
 /// the last run in which it will push nothing more by itself.
 pub(super) const CLOSED: usize = 3;
-/// At the root: what was reported.
-pub(super) const REPORTS: usize = 4;
+/// At the root: the sum of what was reported, and how many reports have come.
+pub(super) const AHEAD: usize = 4;
+pub(super) const REPORTS: usize = 5;
 /// For each member: how many packets it has taken, and, behind all of these, its packets here.
 const MEMBERS: usize = 8;
 

@@ -3,8 +3,8 @@
 //! Every rank says how many items it has pushed before any of them leaves, and how many it has
 //! handled after it has said what its handler pushed. So at every moment no more items are said to
 //! be handled than pushed. A rank with nothing to do reports by how much the difference of the two
-//! has changed: it adds that to a word of the first member, the root, whose upper bits count the
-//! reports, so that the root is woken even if the sum is what it was. When the word says that all
+//! has changed: it adds that to a word of the first member, the root, and then counts the report in
+//! another, so that the root is woken even if the sum is what it was. When the sum says that all
 //! differences add up to zero, which may be an accident of reports of different times, the root
 //! asks all ranks how many items they have handled, and *then* how many they have pushed: if these
 //! are equal, and all had closed before, nothing has been under way since the first question
@@ -14,7 +14,7 @@ use farside_fabric::Result;
 use farside_rma::Plain;
 
 use super::Handle;
-use super::packets::{CLOSED, DONE, HANDLED, PUSHED, Packets, REPORTS};
+use super::packets::{AHEAD, CLOSED, DONE, HANDLED, PUSHED, Packets, REPORTS};
 use super::variant::Variant;
 
 /// The member that finds out.
@@ -40,13 +40,13 @@ impl<'w, T: Plain> Packets<'w, T> {
             if self.is_empty() && reported != Some((self.pushed, self.handled)) {
                 self.say()?;
                 reported = Some((self.pushed, self.handled));
-                self.report::<V>()?;
+                self.report()?;
             }
             if self.team.index() == ROOT {
                 let come = context.load(self.own(REPORTS))?;
                 if come != reports {
                     reports = come;
-                    if self.is_over::<V>(come)? {
+                    if self.is_over::<V>()? {
                         return self.tell();
                     }
                 }
@@ -60,18 +60,18 @@ impl<'w, T: Plain> Packets<'w, T> {
     }
 
     /// Reports to the root how many more items this rank has pushed than handled. Reports may
-    /// overtake each other.
-    fn report<V: Variant>(&mut self) -> Result<()> {
+    /// overtake each other, but none is counted before it is part of the sum.
+    fn report(&mut self) -> Result<()> {
         let ahead = self.pushed.wrapping_sub(self.handled);
         let change = ahead.wrapping_sub(std::mem::replace(&mut self.reported, ahead));
-        let report = change.wrapping_add(1 << V::SUM_BITS);
-        self.context().add(self.word(ROOT, REPORTS), report)
+        self.context().fetch_add(self.word(ROOT, AHEAD), change)?;
+        self.context().add(self.word(ROOT, REPORTS), 1)
     }
 
-    /// Whether the run is over, which the word of reports suggests or not.
-    fn is_over<V: Variant>(&self, reports: u64) -> Result<bool> {
+    /// Whether the run is over, which the sum of the reports suggests or not.
+    fn is_over<V: Variant>(&self) -> Result<bool> {
         let (context, members) = (self.context(), 0..self.team.size());
-        if reports << (u64::BITS - V::SUM_BITS) != 0 {
+        if context.load(self.own(AHEAD))? != 0 {
             return Ok(false);
         }
         for member in members.clone() {

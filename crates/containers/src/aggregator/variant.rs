@@ -11,8 +11,6 @@ pub trait Variant: 'static {
     const ASKS_ALL: bool = true;
     /// The bits of a packet's number in its word.
     const NUMBER_BITS: u32 = 32;
-    /// The bits of the sum in the word of reports.
-    const SUM_BITS: u32 = 40;
     /// Counts a rank only once it has said that it will push nothing more by itself.
     const AWAITS_ALL: bool = true;
 }
@@ -29,7 +27,6 @@ pub struct Narrow;
 
 impl Variant for Narrow {
     const NUMBER_BITS: u32 = 2;
-    const SUM_BITS: u32 = 62;
 }
 
 /// Known-wrong variants, for the checker to find out.
