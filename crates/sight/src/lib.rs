@@ -1,6 +1,7 @@
 //! Sight: finds running jobs, reads what their ranks do, and says who is stuck and why.
 //!
-//! - [`mod@find`]: the jobs of this user on this machine, found by the memory that their processes map;
+//! - [`mod@find`]: the jobs of this user on this machine, found by the memory that their processes
+//!   map;
 //! - [`read`]: a [`Snapshot`] of a job, read from that memory without disturbing the job;
 //! - [`snapshot`]: what was read, as plain data;
 //! - [`doctor`]: from two snapshots to a [`Diagnosis`], without looking at anything else;
