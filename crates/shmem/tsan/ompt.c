@@ -3,6 +3,8 @@
 
 #include "strand.h"
 
+#include <sched.h>
+
 /* The part of the interface that is used here, with the numbers that the specification gives. */
 union data {
     uint64_t value;
@@ -134,20 +136,57 @@ static void dependences(union data *task, const struct dependence *list, int cou
     }
 }
 
+/* The library tells of a release after it has happened: the next holder may be told of before. So
+ * each mutex has a mark here, which the next holder waits for. */
+static struct mutex {
+    uint64_t name;
+    int is_held;
+} mutexes[1024];
+enum { MUTEXES = sizeof mutexes / sizeof *mutexes, PATIENCE = 100000 };
+
+/* The entry of a mutex, or none if there are too many. */
+static struct mutex *mutex_of(uint64_t name)
+{
+    for (uint64_t i = 0; i < MUTEXES; i++) {
+        struct mutex *mutex = &mutexes[(name / 8 + i) % MUTEXES];
+        uint64_t found = 0;
+        if (__atomic_compare_exchange_n(&mutex->name, &found, name, 0, __ATOMIC_ACQ_REL,
+                __ATOMIC_ACQUIRE)
+            || found == name) {
+            return mutex;
+        }
+    }
+    return NULL;
+}
+
 /* Updates that the library makes are relaxed, and order nothing. */
 static void mutex_acquired(int kind, uint64_t wait, const void *address)
 {
     (void) address;
-    if (kind != MUTEX_ATOMIC) {
-        farside_acquire((const void *) (uintptr_t) wait);
+    if (kind == MUTEX_ATOMIC) {
+        return;
     }
+    struct mutex *mutex = mutex_of(wait);
+    if (mutex) {
+        /* A release that is never told of must not stop the program. */
+        for (int i = 0; i < PATIENCE && __atomic_load_n(&mutex->is_held, __ATOMIC_ACQUIRE); i++) {
+            sched_yield();
+        }
+        __atomic_store_n(&mutex->is_held, 1, __ATOMIC_RELAXED);
+    }
+    farside_acquire((const void *) (uintptr_t) wait);
 }
 
 static void mutex_released(int kind, uint64_t wait, const void *address)
 {
     (void) address;
-    if (kind != MUTEX_ATOMIC) {
-        farside_release((const void *) (uintptr_t) wait);
+    if (kind == MUTEX_ATOMIC) {
+        return;
+    }
+    farside_release((const void *) (uintptr_t) wait);
+    struct mutex *mutex = mutex_of(wait);
+    if (mutex) {
+        __atomic_store_n(&mutex->is_held, 0, __ATOMIC_RELEASE);
     }
 }
 
