@@ -122,9 +122,11 @@ fn atomic64(
     offset: u64,
     op: Atomic,
 ) -> Result<u64> {
-    let memory = self::window(window)?;
-    let context = self::context(context)?.told();
-    Ok(memory.atomic(&context, Rank(rank), offset, Width::W64, op)? as u64)
+    let (memory, entry) = (self::window(window)?, self::context(context)?);
+    match memory.atomic_directly(entry.context(), Rank(rank), offset, Width::W64, op) {
+        Some(held) => Ok(held as u64),
+        None => Ok(memory.atomic(&entry.told(), Rank(rank), offset, Width::W64, op)? as u64),
+    }
 }
 
 /// An atomic on a word of 64 bits whose old value is not wanted.
@@ -136,8 +138,11 @@ fn post64(
     offset: u64,
     op: Atomic,
 ) -> Result<()> {
-    let memory = self::window(window)?;
-    memory.post(&self::context(context)?.told(), Rank(rank), offset, Width::W64, op)
+    let (memory, entry) = (self::window(window)?, self::context(context)?);
+    match memory.atomic_directly(entry.context(), Rank(rank), offset, Width::W64, op) {
+        Some(_) => Ok(()),
+        None => memory.post(&entry.told(), Rank(rank), offset, Width::W64, op),
+    }
 }
 
 /// Adds to a word of 64 bits, wrapping, and gives what it held before. `held` may be null.

@@ -124,11 +124,12 @@ pub extern "C" fn farside_version() -> *const c_char {
 /// Runs a call and turns what comes of it into a code. No panic leaves it.
 #[inline(always)]
 pub(crate) fn guarded(call: impl FnOnce() -> Result<()>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Ok(())) => FARSIDE_OK,
-        Ok(Err(error)) => failed(&error),
-        Err(panic) => failed(&Error::Internal(panic_text(&*panic))),
-    }
+    // An error is dealt with inside, so that nothing but a number has to come out.
+    let code = catch_unwind(AssertUnwindSafe(|| match call() {
+        Ok(()) => FARSIDE_OK,
+        Err(error) => failed(&error),
+    }));
+    code.unwrap_or_else(|panic| failed(&Error::Internal(panic_text(&*panic))))
 }
 
 /// Notes an error as this thread's last and returns its code.

@@ -54,8 +54,13 @@ pub unsafe extern "C" fn farside_put(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let data = unsafe { self::bytes(data, bytes, "data")? };
-        let to = self::window(window)?.at(Rank(rank), offset);
-        self::context(context)?.told().put(data, to)
+        let (memory, entry) = (self::window(window)?, self::context(context)?);
+        if let Ok(word) = data.try_into()
+            && memory.put_directly(entry.context(), Rank(rank), offset, word)
+        {
+            return Ok(());
+        }
+        entry.told().put(data, memory.at(Rank(rank), offset))
     })
 }
 
@@ -72,8 +77,13 @@ pub unsafe extern "C" fn farside_get(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let into = unsafe { bytes_mut(into, bytes, "into")? };
-        let from = self::window(window)?.at(Rank(rank), offset);
-        self::context(context)?.told().get(from, into)
+        let (memory, entry) = (self::window(window)?, self::context(context)?);
+        if let Ok(word) = into.try_into()
+            && memory.get_directly(entry.context(), Rank(rank), offset, word)
+        {
+            return Ok(());
+        }
+        entry.told().get(memory.at(Rank(rank), offset), into)
     })
 }
 

@@ -6,7 +6,7 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use farside_fabric::Error;
@@ -22,6 +22,8 @@ pub struct Table<T> {
     /// What a handle of this table stands for, as errors call it.
     what: &'static str,
     chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    /// The slots of the first chunk, once there are any: most programs need no others.
+    first: AtomicPtr<Slot<T>>,
     /// The slots that are free, and how many there are in all.
     free: Mutex<(Vec<u32>, u32)>,
 }
@@ -45,6 +47,7 @@ impl<T: 'static> Table<T> {
         Table {
             what,
             chunks: [const { OnceLock::new() }; CHUNKS],
+            first: AtomicPtr::new(std::ptr::null_mut()),
             free: Mutex::new((Vec::new(), 0)),
         }
     }
@@ -62,9 +65,12 @@ impl<T: 'static> Table<T> {
                     value: u64::from(index) + 1,
                     limit: u64::from(index),
                 })?;
-                chunk.get_or_init(|| {
+                let slots = chunk.get_or_init(|| {
                     (0..chunk_len(place(index).0)).map(|_| Slot::empty()).collect()
                 });
+                if index == 0 {
+                    self.first.store(slots.as_ptr().cast_mut(), Ordering::Release);
+                }
                 free.1 += 1;
                 index
             }
@@ -118,8 +124,17 @@ impl<T: 'static> Table<T> {
 
     #[inline]
     fn slot(&self, index: u32) -> Option<&'static Slot<T>> {
-        // Most programs have few things of a kind.
-        let (chunk, at) = if index < FIRST as u32 { (0, index as usize) } else { place(index) };
+        let first = self.first.load(Ordering::Acquire);
+        if index < FIRST as u32 && !first.is_null() {
+            // SAFETY: the first chunk has so many slots, and chunks are never freed.
+            return Some(unsafe { &*first.add(index as usize) });
+        }
+        self.slot_of_any_chunk(index)
+    }
+
+    #[inline(never)]
+    fn slot_of_any_chunk(&self, index: u32) -> Option<&'static Slot<T>> {
+        let (chunk, at) = place(index);
         let slot = self.chunks.get(chunk)?.get()?.get(at)?;
         // SAFETY: tables are statics, and chunks are never freed.
         Some(unsafe { &*std::ptr::from_ref(slot) })

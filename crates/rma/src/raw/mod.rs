@@ -229,6 +229,62 @@ impl Memory {
         context.post_at(&self.segment, rank, offset, width, op)
     }
 
+    /// Writes a word of a rank's part if a plain store does; false, and nothing done, in all other
+    /// cases: those are left to [`Context::put`]. For interfaces whose calls cost as much as that.
+    #[inline(always)]
+    pub fn put_directly(&self, context: &Context, rank: Rank, offset: u64, word: &[u8; 8]) -> bool {
+        let Some(mapped) = self.direct(context, rank) else { return false };
+        let is_done = mapped.put(offset, word);
+        if is_done {
+            context.write_near();
+            context.tally().put(rank, 8);
+        }
+        is_done
+    }
+
+    /// Reads a word of a rank's part if a plain load does, as [`Memory::put_directly`] writes one.
+    #[inline(always)]
+    pub fn get_directly(
+        &self,
+        context: &Context,
+        rank: Rank,
+        offset: u64,
+        into: &mut [u8; 8],
+    ) -> bool {
+        let Some(mapped) = self.direct(context, rank) else { return false };
+        let is_done = mapped.get(offset, into);
+        if is_done {
+            context.tally().get(rank, 8);
+        }
+        is_done
+    }
+
+    /// Executes an atomic if an instruction does, and returns what the word held before; `None`,
+    /// and nothing done, in all other cases: those are left to [`Memory::atomic`].
+    #[inline(always)]
+    pub fn atomic_directly(
+        &self,
+        context: &Context,
+        rank: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Option<u128> {
+        if self.extents.is_some() {
+            return None;
+        }
+        context.atomic_direct(&self.segment, rank, offset, width, op)
+    }
+
+    /// A rank's part, if the processor's instructions may be used on it and no rank was lost.
+    #[inline(always)]
+    fn direct(&self, context: &Context, rank: Rank) -> Option<&Mapped> {
+        if self.extents.is_some() {
+            return None;
+        }
+        context.direct_target(&self.segment, rank)
+    }
+
     /// Executes an atomic on the word at `offset` of a rank's part, whose width is known only now;
     /// returns what the word held before.
     #[inline]
