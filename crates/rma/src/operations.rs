@@ -116,10 +116,22 @@ impl Context {
     /// Writes to this rank's own part, where others will read it after the next signal.
     #[track_caller]
     pub(crate) fn put_own(&self, segment: &Segment, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.put_own_parts(segment, std::iter::once((offset, bytes)))
+    }
+
+    /// Writes several parts as [`Context::put_own`] writes one: where each begins, and its bytes.
+    #[track_caller]
+    pub(crate) fn put_own_parts<'p>(
+        &self,
+        segment: &Segment,
+        parts: impl Iterator<Item = (u64, &'p [u8])>,
+    ) -> Result<()> {
         let me = self.rank();
-        self.put_at(segment, me, offset, bytes)?;
-        // Through the fabric, it is under way until it is flushed. Near, the signal itself will
-        // order it.
+        for (offset, bytes) in parts {
+            self.put_at(segment, me, offset, bytes)?;
+        }
+        // Through the fabric, they are under way until they are flushed. Near, the signal itself
+        // will order them.
         if self.has_posted_to(me) { self.flush(me) } else { Ok(()) }
     }
 

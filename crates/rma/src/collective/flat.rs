@@ -105,7 +105,11 @@ pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8
         let step = exchange(team, call, place, &mine[range.clone()])?;
         for member in 0..team.group().members.len() {
             let start = member * block;
-            read(team, &step, member, 0, &mut all[start + range.start..start + range.end])?;
+            let into = &mut all[start + range.start..start + range.end];
+            match member == team.group().me {
+                true => into.copy_from_slice(&mine[range.clone()]),
+                false => read(team, &step, member, 0, into)?,
+            }
         }
         Ok(())
     })
@@ -120,21 +124,18 @@ pub(crate) fn all_to_all(
 ) -> Result<()> {
     let (size, me) = (team.group().members.len(), team.group().me);
     let block = send.len() / size;
-    // One byte for each is always possible: a team that shares memory is smaller than the scratch
-    // space.
-    let chunk = (SCRATCH_BYTES as usize / size).max(1);
-    let mut packed = team.group().buffer.borrow_mut();
+    receive[me * block..][..block].copy_from_slice(&send[me * block..][..block]);
+    // A member's scratch space has a part for each of the others, in their order. One byte for each
+    // is always possible: a team that shares memory is smaller than the scratch space.
+    let chunk = (SCRATCH_BYTES as usize / (size - 1).max(1)).max(1);
+    let others = || (0..size).filter(|&member| member != me);
     let place = Location::caller();
     for_each_chunk(block, chunk, |range| {
-        packed.clear();
-        for member in 0..size {
-            packed
-                .extend_from_slice(&send[member * block + range.start..member * block + range.end]);
-        }
-        let step = exchange(team, call, place, &packed)?;
-        for member in 0..size {
-            let into = &mut receive[member * block + range.start..member * block + range.end];
-            read(team, &step, member, (me * range.len()) as u64, into)?;
+        let part = |member: usize| member * block + range.start..member * block + range.end;
+        let step = exchange_parts(team, call, place, others().map(|member| &send[part(member)]))?;
+        for member in others() {
+            let mine = me - usize::from(me > member);
+            read(team, &step, member, (mine * range.len()) as u64, &mut receive[part(member)])?;
         }
         Ok(())
     })
@@ -147,9 +148,24 @@ pub(crate) fn exchange(
     place: &'static Location<'static>,
     mine: &[u8],
 ) -> Result<Step> {
+    exchange_parts(team, call, place, std::iter::once(mine))
+}
+
+/// Makes one step: every member's `mine`, one behind the other, can be read when this returns.
+fn exchange_parts<'m>(
+    team: &Team<'_>,
+    call: Call,
+    place: &'static Location<'static>,
+    mine: impl Iterator<Item = &'m [u8]>,
+) -> Result<Step> {
     let step = team.enter_at(call, place)?;
-    let group = team.group();
-    team.context().put_own(&group.area, at::scratch(step.meeting), mine)?;
+    let mut to = at::scratch(step.meeting);
+    let parts = mine.map(|part| {
+        let at = to;
+        to += part.len() as u64;
+        (at, part)
+    });
+    team.context().put_own_parts(&team.group().area, parts)?;
     team.meet(&step)?;
     Ok(step)
 }
