@@ -154,3 +154,44 @@ mod threads_over_ofi_apart {
     }
     for_each_test!(cases);
 }
+
+/// Four ranks on one node whose operations are checked for races. Those programs alone have one
+/// that look at what is under way.
+mod checked_for_races {
+    use super::*;
+    use farside_races::Checker;
+
+    const RACY: [&str; 7] = [
+        // Its gets are dropped, and what they read does not matter.
+        "transfers_own_their_data",
+        "counters_count",
+        // Two ranks read what the other writes: at least one must see it.
+        "what_an_accumulate_fetched_has_landed",
+        "flush_orders_a_put_before_a_later_get",
+        // Readers watch the writer.
+        "fence_orders_puts_to_one_rank",
+        "a_team_syncs",
+        // Two ranks write one element: any of the two will do.
+        "windows_of_a_team",
+    ];
+
+    fn check(name: &'static str) {
+        let checker = Checker::new(4).expect("there is memory");
+        let over = checker.clone();
+        let over = move |fabric| over.over(fabric).expect("the job has as many ranks");
+        run("shm", name, local(4).decorate(over));
+        let report = checker.report();
+        if !RACY.contains(&name) {
+            assert!(report.races.is_empty(), "{name}: {report}");
+        }
+    }
+
+    macro_rules! cases {
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                check(stringify!($name))
+            })*
+        };
+    }
+    for_each_test!(cases);
+}

@@ -21,6 +21,8 @@ pub trait Watch: Send + Sync {
     /// Says that the program uses a segment, whose elements have so many bytes: others belong to
     /// protocols, and are not checked.
     fn program(&self, segment: SegmentId, element: u64);
+    /// Says whether the program uses words of a segment that is shared with protocols.
+    fn words(&self, segment: SegmentId, offset: u64, bytes: u64, is_program: bool);
     /// Gives a segment a name for reports.
     fn name(&self, segment: SegmentId, name: &str);
     /// Says that this rank reads or writes memory of its own by plain instructions.

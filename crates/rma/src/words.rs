@@ -105,6 +105,14 @@ impl Words {
         pool.take(count).ok_or_else(|| Error::Internal("a fresh block of words has no room".into()))
     }
 
+    /// Tells a checker of races whether they are the program's.
+    pub(crate) fn tell(&self, context: &Context, is_program: bool) {
+        if let Some(watch) = context.watch() {
+            let (offset, bytes) = (self.start as u64 * 8, self.count as u64 * 8);
+            watch.words(self.block.id, offset, bytes, is_program);
+        }
+    }
+
     /// Word `index` of `rank`.
     #[inline]
     pub fn at(&self, rank: Rank, index: usize) -> Place<'_, u64> {
@@ -146,6 +154,7 @@ impl Words {
         };
         team.flush_and_meet(Call::free(self.block.id, self.start as u64 * 8))?;
         block.used[self.start..self.start + self.count].fill(false);
+        self.tell(team.context(), false);
         team.context().put_own(&self.block, self.start as u64 * 8, &vec![0; self.count * 8])
     }
 }

@@ -66,7 +66,7 @@ pub struct Fences {
 impl Fences {
     /// Prepares fences for all ranks.
     pub fn new(world: &World) -> Result<Fences> {
-        Ok(Fences { words: world.words(1)? })
+        Ok(Fences { words: world.team().protocol_words(1)? })
     }
 
     /// Returns when all that this context posted to `peer` has landed.

@@ -252,13 +252,13 @@ impl<'t, V: Variant> Window<'t, V> {
         }
         let passive = match options.design {
             Design::Direct => Passive::Direct(Direct::new(
-                team.words(direct::WORDS)?,
+                team.protocol_words(direct::WORDS)?,
                 context,
                 team.members(),
                 options.polls,
             )),
             Design::Backoff(agent) => Passive::Backoff(Backoff::new(
-                team.words(backoff::WORDS)?,
+                team.protocol_words(backoff::WORDS)?,
                 context,
                 team.members(),
                 agent,

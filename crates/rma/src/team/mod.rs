@@ -144,6 +144,15 @@ impl<'w> Team<'w> {
     /// allocations share pages.
     #[track_caller]
     pub fn words(&self, count: usize) -> Result<Words> {
+        let words = Words::allocate(self, count)?;
+        words.tell(self.context, true);
+        Ok(words)
+    }
+
+    /// Allocates words as [`Team::words`] does, for a protocol: a checker of races takes it that
+    /// they order what they should.
+    #[track_caller]
+    pub fn protocol_words(&self, count: usize) -> Result<Words> {
         Words::allocate(self, count)
     }
 

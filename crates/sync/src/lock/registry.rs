@@ -299,7 +299,7 @@ impl<'a> Maker<'a> {
                 });
             }
         }
-        let words = team.words(count)?;
+        let words = team.protocol_words(count)?;
         Ok(LockWords::new(words, home, team.members()).observed(self.observer))
     }
 }
