@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use farside::check::describe_trace;
 use farside::sim::{Event, Policy};
 
 use crate::check::{Check, Setup};
@@ -62,26 +63,4 @@ impl Check {
         }
         text
     }
-}
-
-/// Describes the events of a run, a step a line, with a column for each rank.
-///
-/// ```
-/// # use farside_check::{checks, describe_trace};
-/// let check = checks().into_iter().find(|check| check.name == "litmus/tickets").unwrap();
-/// let run = check.replay(&check.setup, "21").unwrap();
-/// let trace: Vec<_> = run.steps.into_iter().map(|step| step.event).collect();
-/// assert!(describe_trace(3, &trace).contains(" 1  . . 2  fetch_add 1 at byte 0 of"));
-/// ```
-pub fn describe_trace(ranks: u32, trace: &[Event]) -> String {
-    let mut text = String::new();
-    for (step, event) in trace.iter().enumerate() {
-        let column =
-            |rank: u32| if rank == event.id.rank.0 { rank.to_string() } else { ".".into() };
-        let columns: Vec<String> = (0..ranks).map(column).collect();
-        let what = event.to_string();
-        let what = what.split_once(": ").map_or(&*what, |(_, what)| what);
-        let _ = writeln!(text, "  {:>6}  {}  {what}", step + 1, columns.join(" "));
-    }
-    text
 }

@@ -1,13 +1,16 @@
 //! `farside check`: explores the schedules of protocols.
 
+mod program;
+
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 use farside::sim::{Policy, Progress, Verdict};
@@ -31,7 +34,8 @@ Examples:
   farside check example/mcs --ranks 3 --rounds 1 --deaths 1
                                                 any rank may die at any step
   farside check example/ticket-plain --ranks 2 --rounds 1 --replay 0
-                                                one schedule again, step by step";
+                                                one schedule again, step by step
+  farside check ./my-program --ranks 3          your own program: every schedule, and races";
 
 /// Explores the schedules of protocols, and says whether they keep what they promise.
 ///
@@ -40,15 +44,22 @@ Examples:
 /// exit status is not zero if something failed, or if a variant that is wrong on purpose was not
 /// caught.
 ///
+/// A program of your own whose main function is `#[farside::main]`, or that lists several with
+/// `farside::check::main!`, is explored when its file is named; races are failures there.
+///
 /// `exhaustive` means that every schedule was tried, `sampled` that as many random ones were tried
 /// as the check has, `bounded` that a limit ended it before that: nothing was found, and nothing is
 /// known of the rest.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Which checks: a name, the beginning of names, or a name with stars; all by default
-    #[arg(value_name = "PROTOCOL")]
+    /// Which checks: a name, the beginning of names, or a name with stars; all by default. Or a
+    /// program, by the path of its file, and which of those that it lists
+    #[arg(value_name = "PROTOCOL|PROGRAM")]
     protocols: Vec<String>,
+    /// What the program is given
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
     /// List them and what they do, and do nothing else
     #[arg(long)]
     list: bool,
@@ -84,6 +95,12 @@ pub(crate) struct Arguments {
     /// How many ranks may die, each at any step
     #[arg(long, value_name = "K")]
     deaths: Option<u32>,
+    /// Let puts and gets of a program land word by word, in any order
+    #[arg(long)]
+    torn: bool,
+    /// Do not look for races of a program
+    #[arg(long)]
+    no_races: bool,
     /// Run this schedule of one check again, and show its steps
     #[arg(long, value_name = "SCHEDULE", conflicts_with_all = ["policy", "json"])]
     replay: Option<String>,
@@ -98,6 +115,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    if let Some(program) = program::named(&arguments.protocols) {
+        return program::explore(&program, &arguments);
+    }
+    ensure!(
+        arguments.arguments.is_empty() && !arguments.torn && !arguments.no_races,
+        "--torn, --no-races and arguments after -- are for a program: name its file first, such as \
+         ./my-program"
+    );
     let words: Vec<&str> = arguments.protocols.iter().map(String::as_str).collect();
     let in_full = |check: &Check| words.contains(&check.name);
     let mut chosen = select(checks(), &words)?;

@@ -31,12 +31,16 @@ const TESTS: &[(&str, fn())] = &[
     ("what_does_not_obey_is_an_error", what_does_not_obey_is_an_error),
     ("what_makes_no_sense_is_refused", what_makes_no_sense_is_refused),
     ("a_job_inside_is_a_job_of_its_own", a_job_inside_is_a_job_of_its_own),
+    ("its_schedules_are_explored", its_schedules_are_explored),
+    ("a_race_is_explained_and_cured", a_race_is_explained_and_cured),
+    ("several_programs_are_chosen_by_name", several_programs_are_chosen_by_name),
 ];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.first().map(String::as_str) {
         Some("program") => return program::start(),
+        Some("programs") => return several::start(),
         Some("joins") => {
             return match farside::join() {
                 Ok(world) if world.size() == 1 => ExitCode::SUCCESS,
@@ -96,6 +100,25 @@ mod program {
             }
             ["panic"] if me == Rank(1) => panic!("rank 1 is done for"),
             ["exit" | "fail", ..] => world.barrier()?,
+            ["count"] => {
+                let words = world.words(1)?;
+                farside::check::begin(world);
+                world.fetch_add(words.at(Rank(0), 0), 1)?;
+            }
+            ["data-then-flag", ref order @ ..] => {
+                let (data, flag) = (world.window::<u64>(1)?, world.words(1)?);
+                farside::check::begin(world);
+                if me == Rank(0) {
+                    world.put_value(7, data.at(Rank(1), 0))?;
+                    if *order == ["fenced"] {
+                        world.fence()?;
+                    }
+                    world.signal(flag.at(Rank(1), 0), 1)?;
+                } else {
+                    world.wait(flag.at(Rank(1), 0), |flag| flag == 1)?;
+                    data.own().get(0)?;
+                }
+            }
             ["start", ref command @ ..] => {
                 let status = std::process::Command::new(command[0]).args(&command[1..]).status()?;
                 if !status.success() {
@@ -106,6 +129,28 @@ mod program {
         }
         Ok(())
     }
+}
+
+/// A program that lists others.
+mod several {
+    use std::process::ExitCode;
+
+    use farside::{Error, Result, World};
+
+    pub(super) fn start() -> ExitCode {
+        main()
+    }
+
+    fn meets(world: &World) -> Result<()> {
+        farside::check::begin(world);
+        world.barrier()
+    }
+
+    fn fails(world: &World) -> Result<()> {
+        Err(Error::Program(format!("of {} ranks", world.size())))
+    }
+
+    farside::check::main! { meets: 2, fails: 3 }
 }
 
 fn own() -> String {
@@ -271,4 +316,53 @@ fn a_job_inside_is_a_job_of_its_own() {
     // A program that a rank starts is no rank, and does not run all of them once more.
     let again = ["start", &own, "program", "sum"];
     run(&["-n", "1", "--threads"], &again).run().ends_with(1).says(&["FARSIDE_ENTRY"]);
+}
+
+/// The command `farside check THIS OPTIONS -- WORDS`.
+fn check(options: &[&str], words: &[&str]) -> support::Farside {
+    let own = own();
+    let command = ["check", own.as_str()].into_iter().chain(options.iter().copied());
+    farside(command.chain(["--"]).chain(words.iter().copied()))
+}
+
+fn its_schedules_are_explored() {
+    let words = ["program", "data-then-flag", "fenced"];
+    let finished = check(&["--ranks", "2"], &words).run().ends_with(0);
+    assert!(finished.stdout().contains("exhaustive: nothing was found"), "{}", finished.stdout());
+    let sampled = check(&["--ranks", "2", "--policy", "pct:2", "--schedules", "50"], &words).run();
+    assert!(sampled.ends_with(0).stdout().contains("sampled: nothing was found"));
+    let bounded = ["--ranks", "2", "--schedules", "1", "--fail-on-bounded"];
+    let bounded = check(&bounded, &["program", "count"]).run().ends_with(1);
+    assert!(bounded.stdout().contains("not all schedules were tried"), "{}", bounded.stdout());
+    // What is no such program is told so, and what is no file is a check that is not known.
+    farside(["check", "/bin/true"]).run().fails_with(&["/bin/true", "#[farside::main]"]);
+    farside(["check", "./nowhere"]).run().fails_with(&["./nowhere"]);
+    farside(["check", "litmus/tickets", "--torn"]).run().fails_with(&["--torn"]);
+    check(&["--mutants"], &words).run().fails_with(&["--mutants"]);
+}
+
+fn a_race_is_explained_and_cured() {
+    let scratch = Scratch::new();
+    let (json, words) = (scratch.file("found.json"), ["program", "data-then-flag"]);
+    let finished = check(&["--ranks", "2", "--json", &json], &words).run().ends_with(1);
+    let text = finished.stdout();
+    for part in ["RACE on", "entry.rs", "cure      a fence after", "schedule", "again "] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let found = std::fs::read_to_string(&json).unwrap();
+    let found: serde_json::Value = serde_json::from_str(found.trim()).unwrap();
+    assert_eq!((&found["race"], &found["good"]), (&true.into(), &false.into()));
+    let schedule = found["schedule"].as_str().unwrap();
+    let replayed = check(&["--ranks", "2", "--replay", schedule], &words).run().ends_with(1);
+    assert!(replayed.stdout().contains("RACE on"), "{}", replayed.stdout());
+    check(&["--ranks", "2", "--no-races"], &words).run().ends_with(0);
+}
+
+fn several_programs_are_chosen_by_name() {
+    let all = check(&[], &["programs"]).run().ends_with(1);
+    assert!(all.stdout().contains("meets: exhaustive"), "{}", all.stdout());
+    assert!(all.stdout().contains("of 3 ranks"), "{}", all.stdout());
+    check(&["meets"], &["programs"]).run().ends_with(0);
+    check(&["metes"], &["programs"]).run().fails_with(&["metes", "meets, fails"]);
+    check(&["--replay", "0"], &["programs"]).run().fails_with(&["2 were chosen"]);
 }

@@ -15,6 +15,8 @@
 //! - `farside run -n 4 --threads PROGRAM`: one process, whose threads are the ranks;
 //! - `farside run -n 4 --sim aries-xc30 PROGRAM`: one process that simulates the ranks in virtual
 //!   time (with the feature `sim`);
+//! - `farside check PROGRAM --ranks 3`: one process that tries every schedule of the ranks (see
+//!   `check`; with the feature `sim`);
 //! - `PROGRAM` alone: a job of one rank.
 //!
 //! `--trace FILE` records the operations of all ranks in the first three. An error that the
@@ -123,8 +125,10 @@ pub fn try_run(program: impl Fn(&World) -> Result<()> + Send + Sync + 'static) -
         RunAs::Threads(options) => threads(&entry, options, program),
         #[cfg(feature = "sim")]
         RunAs::Simulated(job) => simulated::run(&entry, job, program),
+        #[cfg(feature = "sim")]
+        RunAs::Explored(explored) => crate::check::explore_entry(&entry, explored, program),
         #[cfg(not(feature = "sim"))]
-        RunAs::Simulated(_) => Err(Error::InvalidSetting(
+        RunAs::Simulated(_) | RunAs::Explored(_) => Err(Error::InvalidSetting(
             "this program was built without the simulator: build it with the feature `sim` of \
              farside, or start it without --sim"
                 .into(),

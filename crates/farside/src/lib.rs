@@ -51,10 +51,12 @@
 //! | `dsm` | `dsm`: shared pages, ordinary loads and stores across nodes |
 //! | `epoch` | `epoch`: windows with epochs, as in MPI |
 //! | `ofi` | jobs over libfabric, which is looked for at run time |
-//! | `sim` | `sim`: virtual time on described machines, and the exploration of schedules |
+//! | `sim` | `sim`: virtual time on described machines, and `check`: every schedule of a program |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "sim")]
+pub mod check;
 pub mod entry;
 pub mod fabric;
 mod local;
@@ -70,6 +72,8 @@ pub use farside_epoch as epoch;
 pub use farside_fabric::PeerState;
 pub use farside_job::{Exchange, join, join_with};
 pub use farside_macros::main;
+#[cfg(feature = "sim")]
+pub use farside_macros::test;
 #[doc(hidden)]
 pub use farside_rma::Prices;
 /// A rank's handle on the job, from which every operation starts.

@@ -1,7 +1,7 @@
 //! How a launcher asks a program's entry to run.
 //!
-//! `farside run --threads` and `--sim` start a program with the variable [`ENTRY`], which holds an
-//! [`Entry`] as text. The program's entry (`#[farside::main]`) obeys it, and answers in the
+//! `farside run --threads` and `--sim`, and `farside check PROGRAM`, start a program with the
+//! variable [`ENTRY`], which holds an [`Entry`] as text. The program's entry (`#[farside::main]`) obeys it, and answers in the
 //! [report](crate::Report). [`join`](crate::join()) obeys nothing: it refuses to run where threads
 //! or simulated ranks were asked for.
 
@@ -30,6 +30,67 @@ pub enum RunAs {
     Threads(Options),
     /// The process simulates all ranks of a job, in virtual time.
     Simulated(Simulated),
+    /// The process tries the schedules of simulated ranks.
+    Explored(Explored),
+}
+
+/// An exploration of schedules. What is not given is up to the program.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Explored {
+    /// The programs of those that it lists; all of them if none is named.
+    pub names: Vec<String>,
+    /// The number of ranks.
+    pub ranks: Option<u32>,
+    /// A description such as `node:2`.
+    pub topology: Option<String>,
+    /// Which schedules.
+    pub policy: Option<String>,
+    /// Which random schedules.
+    pub seed: Option<u64>,
+    /// How many schedules at most.
+    pub schedules: Option<u64>,
+    /// How many ranks may die.
+    pub deaths: Option<u32>,
+    /// Whether long puts and gets are torn.
+    pub torn: bool,
+    /// Whether races are not looked for.
+    pub ignores_races: bool,
+    /// Whether it is a failure if a limit ends it.
+    pub fails_on_bounded: bool,
+    /// The schedule to run again, and no other.
+    pub replay: Option<String>,
+}
+
+impl Explored {
+    fn write(&self, lines: &mut Lines) {
+        lines.push_each("name", &self.names);
+        lines.push_each("ranks", self.ranks);
+        lines.push_each("topology", &self.topology);
+        lines.push_each("policy", &self.policy);
+        lines.push_each("seed", self.seed);
+        lines.push_each("schedules", self.schedules);
+        lines.push_each("deaths", self.deaths);
+        lines.push("torn", self.torn);
+        lines.push("ignores-races", self.ignores_races);
+        lines.push("fails-on-bounded", self.fails_on_bounded);
+        lines.push_each("replay", &self.replay);
+    }
+
+    fn read(lines: LineReader<'_>) -> Result<Explored> {
+        Ok(Explored {
+            names: lines.all("name").map(str::to_owned).collect(),
+            ranks: lines.find_number("ranks")?,
+            topology: lines.text("topology"),
+            policy: lines.text("policy"),
+            seed: lines.find_number("seed")?,
+            schedules: lines.find_number("schedules")?,
+            deaths: lines.find_number("deaths")?,
+            torn: lines.number("torn")?,
+            ignores_races: lines.number("ignores-races")?,
+            fails_on_bounded: lines.number("fails-on-bounded")?,
+            replay: lines.text("replay"),
+        })
+    }
 }
 
 /// A job in virtual time.
@@ -61,6 +122,7 @@ impl Entry {
             None => return Ok(()),
             Some(RunAs::Threads(_)) => "--threads",
             Some(RunAs::Simulated(_)) => "--sim",
+            Some(RunAs::Explored(_)) => "`farside check`",
         };
         Err(Error::Join(format!(
             "it was started with {option}, for which its main function must be \
@@ -85,6 +147,10 @@ impl Entry {
                 lines.push_each("topology", &job.topology);
                 lines.push_each("server", &job.server);
             }
+            RunAs::Explored(explored) => {
+                lines.push("run", "explored");
+                explored.write(&mut lines);
+            }
         }
         lines.push("records", self.records);
         lines.push("report", self.report.to_str().unwrap_or("\n"));
@@ -103,6 +169,7 @@ impl Entry {
                 topology: lines.text("topology"),
                 server: lines.text("server"),
             }),
+            "explored" => RunAs::Explored(Explored::read(lines)?),
             _ => return Err(damaged(text)),
         };
         let (records, report) = (lines.number("records")?, PathBuf::from(lines.need("report")?));
@@ -151,6 +218,19 @@ mod tests {
         assert!(read.records && read.report.as_os_str() == "/proc/1/fd/7");
         let RunAs::Simulated(read) = read.run_as else { panic!("simulated ranks were asked for") };
         assert_eq!(read, job);
+
+        let explored = Explored {
+            names: vec!["one".into(), "two".into()],
+            ranks: Some(3),
+            torn: true,
+            replay: Some("<4>11".into()),
+            ..Explored::default()
+        };
+        let text = entry(RunAs::Explored(explored.clone())).encode().unwrap();
+        let RunAs::Explored(read) = Entry::decode(&text).unwrap().run_as else {
+            panic!("an exploration was asked for")
+        };
+        assert_eq!(read, explored);
     }
 
     #[test]

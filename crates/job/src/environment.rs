@@ -101,12 +101,14 @@ pub const VARIABLES: &[Variable] = &[
         "FARSIDE_RSH",
         "how `farside run --hosts` reaches a host: a command with `{host}` in it; as `--rsh`",
     ),
+    user("FARSIDE_REPLAY", "the schedule that a `#[farside::test]` runs again, and no other"),
     launcher(crate::RANK, "which rank a process is"),
     launcher(crate::FILE, "the number of the inherited file that is the job's memory"),
     launcher(
         crate::ENTRY,
         "how `#[farside::main]` runs the program: on threads or on simulated ranks, and whether it \
-         is recorded there; set by `--threads` and `--sim`, a line for each setting",
+         is recorded there; set by `--threads`, `--sim` and `farside check`, a line for each \
+         setting",
     ),
     launcher(farside_races::VARIABLE, "where the memory of the race checker is; set by `--races`"),
     launcher(

@@ -28,7 +28,7 @@ mod watch;
 
 use farside_fabric::{Error, Result};
 
-pub use entry::{Entry, RunAs, Simulated};
+pub use entry::{Entry, Explored, RunAs, Simulated};
 pub use exchange::Exchange;
 pub use farside_nic::{Address, SocketBuffer, socket_buffer};
 pub use host::Host;

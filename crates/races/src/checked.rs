@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use farside_fabric::{
     Accumulate, Agent, Atomic, Caps, Connection, Error, Event, Handler, HandlerId, Hint, JobView,
-    Landings, Mapped, Node, OldValue, Rank, Region, Reply, Result, SegmentId, Started, Ticket,
-    Wait, Wake, Watch, Width, Word, forward,
+    Landings, Mapped, Node, OldValue, Rank, Region, Reply, Result, SegmentId, Shape, Started,
+    Ticket, Wait, Wake, Watch, Width, Word, forward,
 };
 
 use crate::Checker;
 use crate::access::{Access, Class, kind, operation};
 use crate::agent::SeenAgent;
+use crate::cure::Means;
 use crate::layout::LANES;
 use crate::state::Released;
 use crate::told::{RUST, RankState, Told, clock_of, clock_of_agent, locked};
@@ -55,6 +56,7 @@ impl Checked {
             checker,
             rank: job.rank.index(),
             program: Mutex::default(),
+            words: Mutex::default(),
             places: Mutex::default(),
             lanes: Mutex::default(),
         };
@@ -89,7 +91,7 @@ impl Checked {
     /// Looks at an operation on a region; fails if it is a race and races are errors.
     fn see(&self, region: &Region<'_>, place: Option<u32>, seen: &Seen) -> Result<()> {
         let Some(place) = place else { return Ok(()) };
-        if !self.told.is_program(region.segment) {
+        if !self.told.is_program(region.segment, first_byte(region)) {
             return Ok(());
         }
         let mut actor = self.told.actor();
@@ -116,12 +118,28 @@ impl Checked {
         Ok(())
     }
 
-    fn see_put(&self, to: &Region<'_>) -> Result<()> {
+    /// Does what is tried against a race, after an operation of a place.
+    fn cure(&self, place: Option<u32>, to: Rank) -> Result<()> {
+        match self.checker().trial.after(place) {
+            None => Ok(()),
+            Some(Means::Fence) => {
+                self.inner.fence()?;
+                self.told.with(|state| state.fence(self.told.actor(), true));
+                Ok(())
+            }
+            Some(Means::Flush) => {
+                self.inner.flush(to)?;
+                self.told.with(|state| state.flush(self.told.actor(), to.index()));
+                Ok(())
+            }
+        }
+    }
+
+    fn see_put(&self, to: &Region<'_>, place: Option<u32>) -> Result<()> {
         let is_foreign = self.told.is_foreign_put();
         let bytes = to.shape.bytes().unwrap_or(0);
         let is_waitable = is_foreign && bytes <= WAITABLE_BYTES;
         let class = if is_waitable { Class::WaitablePut } else { Class::Plain };
-        let place = self.told.operation_place();
         let name = "put";
         let (is_posted, is_signalled, kind) = (true, false, 0);
         let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
@@ -182,6 +200,14 @@ impl Checked {
     }
 }
 
+fn first_byte(region: &Region<'_>) -> u64 {
+    match region.shape {
+        Shape::Block(piece) => piece.offset,
+        Shape::Strided { offset, .. } => offset,
+        Shape::Pieces(pieces) => pieces.first().map_or(0, |piece| piece.offset),
+    }
+}
+
 impl Drop for Checked {
     fn drop(&mut self) {
         let mut lanes = locked(&self.told.state.lanes);
@@ -201,14 +227,18 @@ impl Connection for Checked {
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
-        self.see_put(to)?;
-        self.inner.put(to, bytes)
+        let place = self.told.operation_place();
+        self.see_put(to, place)?;
+        self.inner.put(to, bytes)?;
+        self.cure(place, to.rank)
     }
 
     unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started> {
-        self.see_put(to)?;
+        let place = self.told.operation_place();
+        self.see_put(to, place)?;
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.inner.put_nb(to, from, hint) }
+        let started = unsafe { self.inner.put_nb(to, from, hint)? };
+        self.cure(place, to.rank).map(|()| started)
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
@@ -244,17 +274,20 @@ impl Connection for Checked {
         let (class, name) = (Class::Accumulate, "accumulate");
         let (is_signalled, kind) = (false, 0);
         let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
+        // One that is refused has touched nothing.
+        let started = self.inner.accumulate(to, accumulate, bytes, old)?;
         self.see(to, place, &seen)?;
-        self.inner.accumulate(to, accumulate, bytes, old)
+        self.cure(place, to.rank).map(|()| started)
     }
 
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
         let is_posted = old == OldValue::Ignored;
+        let place = self.told.operation_place();
         if is_posted && self.told.is_foreign_put() {
-            self.see_put(&Region::block(at.rank, at.segment, at.offset, at.width.bytes()))?;
+            let word = Region::block(at.rank, at.segment, at.offset, at.width.bytes());
+            self.see_put(&word, place)?;
             return self.inner.atomic(at, op, old);
         }
-        let place = self.told.operation_place();
         let is_under_way = is_posted || self.told.is_nonblocking();
         self.see_word(at, op, is_under_way, self.told.kind(), place)?;
         if op.writes() {
@@ -262,7 +295,7 @@ impl Connection for Checked {
         }
         let started = self.inner.atomic(at, op, old)?;
         if is_posted {
-            return Ok(started);
+            return self.cure(place, at.rank).map(|()| started);
         }
         let word = clock_of(self.checker(), at.rank.index(), at.segment, at.offset);
         Ok(self.started(started, word, Some(at)))
@@ -319,7 +352,7 @@ impl Connection for Checked {
             let at = condition.at;
             self.told.acquire_bytes(at, at.width.bytes(), Some(value));
             if let Some(place) = place
-                && self.told.is_program(at.segment)
+                && self.told.is_program(at.segment, at.offset)
             {
                 self.told.see_wait(at, place);
             }

@@ -24,6 +24,11 @@ pub(crate) const NAMES: usize = 256;
 pub(crate) const NAME_NUMBERS: usize = 32;
 pub(crate) const BLINDS: usize = 256;
 pub(crate) const BLIND_NUMBERS: usize = 2;
+/// How many changed clocks of words are listed, so that they can be cleared one by one.
+pub(crate) const CHANGED: usize = 4096;
+
+/// The logarithm of how many pages of the shadow a short run has.
+const SHORT_PAGE_BITS: u32 = 8;
 
 /// Single counters, from number 0 on.
 pub(crate) mod count {
@@ -41,6 +46,8 @@ pub(crate) mod count {
     pub(crate) const FAILS: usize = 5;
     /// Accesses that were looked at, in two numbers.
     pub(crate) const ACCESSES: usize = 6;
+    /// Clocks of words that were changed.
+    pub(crate) const CHANGED: usize = 8;
     /// Where the next part begins.
     pub(crate) const END: usize = 64;
 }
@@ -68,6 +75,11 @@ impl Layout {
         }
         let (words, strands) = if ranks <= 16 { (1 << 16, 64) } else { (1 << 12, 16) };
         Ok(Layout { ranks, page_bits: page_bits.clamp(4, 24), words, strands })
+    }
+
+    /// For short runs of ranks that have no threads.
+    pub(crate) fn short(ranks: u32) -> Result<Layout> {
+        Ok(Layout { strands: 1, ..Layout::new(ranks, SHORT_PAGE_BITS)? })
     }
 
     pub(crate) fn n(&self) -> usize {
@@ -137,7 +149,17 @@ impl Layout {
     }
 
     pub(crate) fn clock_of_word(&self, word: usize) -> usize {
-        self.clock_of(self.n(), 0) + word * (2 * self.clock() + 4)
+        self.clock_of(self.n(), 0) + word * self.word_numbers()
+    }
+
+    /// The numbers of a word: its clock, that of its last release, the value that this has stored
+    /// in three numbers, and whether it is listed as changed.
+    pub(crate) fn word_numbers(&self) -> usize {
+        2 * self.clock() + 4
+    }
+
+    pub(crate) fn is_listed(&self, word: usize) -> usize {
+        self.last_value_of_word(word) + 3
     }
 
     /// The clock of the last release of a word; the one above has all before it.
@@ -170,8 +192,13 @@ impl Layout {
         self.name(NAMES) + blind * BLIND_NUMBERS
     }
 
+    /// An entry of the list of changed words.
+    pub(crate) fn changed(&self, entry: usize) -> usize {
+        self.blind(BLINDS) + entry
+    }
+
     pub(crate) fn key(&self, page: usize) -> usize {
-        self.blind(BLINDS) + page * KEY_NUMBERS
+        self.changed(CHANGED) + page * KEY_NUMBERS
     }
 
     pub(crate) fn page(&self, page: usize) -> usize {

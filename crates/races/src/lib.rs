@@ -28,6 +28,7 @@ mod access;
 mod agent;
 mod arena;
 mod checked;
+mod cure;
 mod layout;
 mod report;
 mod state;
@@ -35,6 +36,9 @@ mod strands;
 mod tables;
 mod told;
 
+pub use cure::{Cure, Means};
+#[doc(hidden)]
+pub use report::quoted;
 pub use report::{BlindSpot, Race, Report, Side, Suppressions};
 
 use std::fs::File;
@@ -45,6 +49,7 @@ use std::sync::Arc;
 use farside_fabric::{Connection, Result};
 
 use crate::arena::Arena;
+use crate::cure::Trial;
 use crate::layout::{Layout, count};
 use crate::state::State;
 
@@ -60,13 +65,36 @@ pub struct Checker {
     arena: Arena,
     /// The file of the memory, where other processes open it.
     file: Option<File>,
+    /// What is tried against a race, if something is.
+    trial: Trial,
 }
 
 impl Checker {
     /// Makes a checker for ranks that are threads of this process.
     pub fn new(ranks: u32) -> Result<Arc<Checker>> {
-        let arena = Arena::private(Layout::new(ranks, PAGE_BITS)?)?;
-        Ok(Arc::new(Checker { arena, file: None }))
+        Ok(Arc::new(Checker::of(Arena::private(Layout::new(ranks, PAGE_BITS)?)?, None)))
+    }
+
+    /// Makes a checker for many short runs, one after the other, of ranks that have no threads.
+    /// [`Checker::begin_again`] stands between them.
+    pub fn for_runs(ranks: u32) -> Result<Arc<Checker>> {
+        Ok(Arc::new(Checker::of(Arena::private(Layout::short(ranks)?)?, None)))
+    }
+
+    fn of(arena: Arena, file: Option<File>) -> Checker {
+        Checker { arena, file, trial: Trial::default() }
+    }
+
+    /// Forgets what was found and seen: another run begins.
+    pub fn begin_again(&self) {
+        self.with(|state| state.begin_again());
+    }
+
+    /// Has the ranks do more than the program says, in the runs that follow; nothing more with
+    /// `None`.
+    pub fn try_cure(&self, cure: Option<&Cure>) {
+        let place = cure.and_then(|cure| self.with(|state| state.name_place(&cure.after)));
+        self.trial.set(cure.zip(place));
     }
 
     /// Makes a checker for ranks that are other processes, which open [`Checker::path`]. With
@@ -74,12 +102,12 @@ impl Checker {
     pub fn create(ranks: u32, fails: bool) -> Result<Arc<Checker>> {
         let (arena, file) = Arena::create(Layout::new(ranks, PAGE_BITS)?)?;
         arena.with(|numbers| numbers[count::FAILS] = u32::from(fails));
-        Ok(Arc::new(Checker { arena, file: Some(file) }))
+        Ok(Arc::new(Checker::of(arena, Some(file))))
     }
 
     /// Opens the checker that a launcher has made.
     pub fn open(path: &Path) -> Result<Arc<Checker>> {
-        Ok(Arc::new(Checker { arena: Arena::open(path)?, file: None }))
+        Ok(Arc::new(Checker::of(Arena::open(path)?, None)))
     }
 
     /// Opens the checker that the environment names, if it names one.
@@ -112,6 +140,11 @@ impl Checker {
 
     pub(crate) fn fails(&self) -> bool {
         self.with(|state| state.numbers[count::FAILS] != 0).unwrap_or(false)
+    }
+
+    /// Returns whether a race was found.
+    pub fn has_race(&self) -> bool {
+        self.with(|state| state.numbers[count::RACES] != 0).unwrap_or(false)
     }
 
     /// Returns what was found so far.

@@ -44,6 +44,8 @@ pub struct Race {
     pub index: Option<u64>,
     /// What would have ordered them.
     pub cure: String,
+    /// The places of those of the two that were posted, and may be under way until a flush.
+    pub posted: Vec<String>,
     /// How often it was seen.
     pub count: u32,
 }
@@ -259,6 +261,8 @@ fn read_race(state: &State<'_>, race: usize) -> Race {
         operation: OPERATIONS.get(usize::from(site.operation)).copied().unwrap_or("access"),
         place: state.place_name(site.place),
     };
+    let posted = [first, second].into_iter().filter(|site| site.until.is_some());
+    let posted = posted.map(|site| state.place_name(site.place)).collect();
     let (first, second) = (side(first), side(second));
     let segment = u64::from(numbers[1]) << 32 | u64::from(numbers[0]);
     let (name, element) = state.segment_name([numbers[0], numbers[1]]);
@@ -278,6 +282,7 @@ fn read_race(state: &State<'_>, race: usize) -> Race {
         bytes: mask.count_ones(),
         index: (element > 1).then(|| offset / u64::from(element)),
         cure,
+        posted,
         count: numbers[5],
         first,
         second,
@@ -339,7 +344,8 @@ fn resolve(place: &str) -> String {
     }
 }
 
-fn quoted(text: &str) -> String {
+/// Returns a text as JSON has it.
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
         match letter {

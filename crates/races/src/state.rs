@@ -14,7 +14,7 @@ pub(crate) use farside_fabric::random::scatter as mix;
 use farside_fabric::{Piece, SegmentId};
 
 use crate::access::{Access, Actor, Class, Missing, Site};
-use crate::layout::{Layout, PAGE_BYTES, PAGE_NUMBERS, SLOTS, count};
+use crate::layout::{CHANGED, Layout, PAGE_BYTES, PAGE_NUMBERS, SLOTS, count};
 
 /// The state under the lock.
 pub(crate) struct State<'a> {
@@ -248,6 +248,7 @@ impl State<'_> {
         let (time, mine) = (self.time(me), layout.clock_of(me, actor.strand));
         self.numbers[mine + layout.of_strand(me, actor.strand)] = time;
         // What was the last release is one of those before it now.
+        self.list(word);
         let theirs = layout.last_clock_of_word(word);
         self.join(layout.clock_of_word(word), theirs);
         self.numbers.copy_within(mine..mine + layout.clock(), theirs);
@@ -291,8 +292,47 @@ impl State<'_> {
     /// An agent has changed one word on behalf of those that it has heard from.
     pub(crate) fn pass_on(&mut self, from: usize, to: usize) {
         let layout = *self.layout;
+        self.list(to);
         self.join(layout.clock_of_word(to), layout.clock_of_word(from));
         self.join(layout.clock_of_word(to), layout.last_clock_of_word(from));
+    }
+
+    /// Lists a word whose clock is about to be changed.
+    fn list(&mut self, word: usize) {
+        let listed = self.layout.is_listed(word);
+        if self.numbers[listed] == 0 {
+            self.numbers[listed] = 1;
+            let count = self.numbers[count::CHANGED] as usize;
+            if count < CHANGED {
+                self.numbers[self.layout.changed(count)] = word as u32;
+            }
+            self.numbers[count::CHANGED] += 1;
+        }
+    }
+
+    /// Forgets all but the names of places and what accesses are told apart by, for the next of
+    /// many short runs.
+    pub(crate) fn begin_again(&mut self) {
+        let layout = *self.layout;
+        let changed = self.numbers[count::CHANGED] as usize;
+        if changed > CHANGED {
+            self.numbers[layout.clock_of_word(0)..layout.site(0)].fill(0);
+        }
+        for entry in 0..changed.min(CHANGED) {
+            let at = layout.clock_of_word(self.numbers[layout.changed(entry)] as usize);
+            self.numbers[at..at + layout.word_numbers()].fill(0);
+        }
+        let (places, names) = (self.numbers[count::PLACES], self.numbers[count::NAMES] as usize);
+        self.numbers[..layout.clock_of_word(0)].fill(0);
+        self.numbers[count::PLACES] = places;
+        self.numbers[layout.name(0)..layout.name(names)].fill(0);
+        for page in 0..layout.pages() {
+            let key = layout.key(page);
+            if self.numbers[key + 2] != 0 {
+                self.numbers[key..key + 4].fill(0);
+                self.numbers[layout.page(page)..layout.page(page + 1)].fill(0);
+            }
+        }
     }
 
     pub(crate) fn join(&mut self, into: usize, from: usize) {

@@ -1,7 +1,7 @@
 //! What a rank's watch is told, and what becomes of it.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,6 +25,8 @@ pub(crate) struct RankState {
     pub(crate) rank: usize,
     /// The segments that the program uses.
     pub(crate) program: Mutex<HashMap<SegmentId, u64>>,
+    /// The words that it uses of segments that are shared with protocols, by their index.
+    pub(crate) words: Mutex<HashSet<(SegmentId, u64)>>,
     /// The numbers of places in Rust; `None` for those inside of farside.
     pub(crate) places: Mutex<HashMap<usize, Option<u32>>>,
     /// How many contexts use each pair of lanes.
@@ -75,8 +77,9 @@ impl Told {
         self.state.checker.with(act)
     }
 
-    pub(crate) fn is_program(&self, segment: SegmentId) -> bool {
+    pub(crate) fn is_program(&self, segment: SegmentId, offset: u64) -> bool {
         locked(&self.state.program).contains_key(&segment)
+            || locked(&self.state.words).contains(&(segment, offset / 8))
     }
 
     /// Returns the place of the operation, if it is one of the program's.
@@ -138,7 +141,7 @@ impl Told {
     pub(crate) fn release(&self, at: Word, op: Atomic, signalled: bool) {
         let owner = at.rank.index();
         let word = clock_of(&self.state.checker, owner, at.segment, at.offset);
-        let is_program = self.is_program(at.segment);
+        let is_program = self.is_program(at.segment, at.offset);
         let value = match (op, at.width) {
             (_, Width::Pair) => None,
             (Atomic::Store(value) | Atomic::Swap(value), width) => {
@@ -152,7 +155,7 @@ impl Told {
 
     pub(crate) fn acquire_bytes(&self, at: Word, bytes: u64, seen: Option<u64>) {
         let owner = at.rank.index();
-        let is_program = self.is_program(at.segment);
+        let is_program = self.is_program(at.segment, at.offset);
         let checker = &self.state.checker;
         self.with(|state| {
             for offset in (at.offset..at.offset + bytes).step_by(4) {
@@ -226,12 +229,22 @@ impl Watch for Told {
         self.with(|state| state.name_segment(segment, element as u32, None));
     }
 
+    fn words(&self, segment: SegmentId, offset: u64, bytes: u64, is_program: bool) {
+        let mut words = locked(&self.state.words);
+        for word in (offset..offset + bytes).step_by(8).map(|offset| (segment, offset / 8)) {
+            match is_program {
+                true => words.insert(word),
+                false => words.remove(&word),
+            };
+        }
+    }
+
     fn name(&self, segment: SegmentId, name: &str) {
         self.with(|state| state.name_segment(segment, 0, Some(name)));
     }
 
     fn own(&self, own: &OwnAccess) {
-        let is_seen = is_private(own.segment) || self.is_program(own.segment);
+        let is_seen = is_private(own.segment) || self.is_program(own.segment, own.offset);
         if own.bytes == 0 || !is_seen {
             return;
         }
@@ -263,7 +276,7 @@ impl Watch for Told {
     fn acquire(&self, at: Word) {
         self.acquire_bytes(at, at.width.bytes(), None);
         if let Some(place) = self.operation_place()
-            && self.is_program(at.segment)
+            && self.is_program(at.segment, at.offset)
         {
             self.see_wait(at, place);
         }

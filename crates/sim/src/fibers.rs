@@ -19,6 +19,7 @@ use crate::prefetch;
 pub type Program = Rc<dyn Fn(Box<dyn Connection>, &Start) -> Result<(), String>>;
 
 /// Marks the end of a rank's preparations.
+#[derive(Clone)]
 pub struct Start {
     switch: Rc<Switch>,
     failures: Arc<FailureCounters>,

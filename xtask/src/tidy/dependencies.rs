@@ -45,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-fabric",
             "farside-job",
             "farside-macros",
+            "farside-races",
             "farside-sim",
             "farside-rma",
             "farside-sync",

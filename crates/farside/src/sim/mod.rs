@@ -59,7 +59,7 @@ pub fn whole_program(run: impl Fn(World) -> Result<()> + 'static) -> Program {
 
 /// Judges how a rank ended. Where ranks may die, survivors may end with errors of the loss, and
 /// with no other.
-fn judged(result: Result<()>, start: &Start) -> Result<(), String> {
+pub(crate) fn judged(result: Result<()>, start: &Start) -> Result<(), String> {
     match result {
         Err(error) if start.losses() == 0 || !error.class().is_failure_of_others() => {
             Err(error.to_string())

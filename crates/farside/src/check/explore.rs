@@ -1,0 +1,353 @@
+//! The exploration of a user's program.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use farside_fabric::{Connection, Error, Rank, Result};
+use farside_races::{Checker, Cure, Means, Race};
+use farside_rma::World;
+
+use crate::entry::MainResult;
+use crate::sim::{
+    Policy, Program, Progress, Report, Run, Simulation, Start, Verdict, explore, judged, replay,
+    simulation,
+};
+
+/// The steps after which an exhaustive exploration is cut off, unless a number of schedules is
+/// given.
+const STEPS_MAX: u64 = 20_000_000;
+/// The random schedules that are tried unless a number is given.
+const SCHEDULES: u64 = 10_000;
+/// The variable that holds a schedule to run again, in a test.
+const REPLAY: &str = "FARSIDE_REPLAY";
+
+/// What is explored of a program, and how.
+#[derive(Debug, Clone)]
+pub struct Check {
+    pub(crate) ranks: u32,
+    pub(crate) topology: Option<String>,
+    pub(crate) policy: String,
+    pub(crate) seed: u64,
+    pub(crate) schedules: Option<u64>,
+    pub(crate) deaths: u32,
+    pub(crate) torn: bool,
+    pub(crate) races: bool,
+}
+
+/// What came of an exploration.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// The outcome, and its strength.
+    pub outcome: Outcome,
+    /// The schedules that were tried, and the one that failed.
+    pub report: Report,
+    /// The first race of the schedule that failed.
+    pub race: Option<Race>,
+    /// The weakest means that was found to take the race away: with it, all schedules were tried,
+    /// or as many as were asked for, and nothing was found.
+    pub cure: Option<Cure>,
+    /// How many schedules were tried with the cure.
+    pub cured_schedules: u64,
+    pub(crate) check: Check,
+}
+
+/// The outcome of an exploration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every schedule was tried, and nothing was found.
+    Exhaustive,
+    /// As many random schedules were tried as were wanted, and nothing was found.
+    Sampled,
+    /// A limit ended it, and nothing was found until then: nothing is known of the rest.
+    Bounded,
+    /// Something was found.
+    Failed,
+}
+
+thread_local! {
+    /// For each rank of the run of this thread, the end of its preparations.
+    static STARTS: RefCell<Vec<Option<Start>>> = const { RefCell::new(Vec::new()) };
+    /// Whether a program has said where its preparations end.
+    static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says that this rank's preparations, which are not explored, are over; returns when all ranks
+/// have said so. Outside of an exploration it does nothing.
+pub fn begin(world: &World) {
+    let start = STARTS.with_borrow_mut(|starts| starts.get_mut(world.rank().index())?.take());
+    if let Some(start) = start {
+        HAS_BEGUN.set(true);
+        start.prepared();
+    }
+}
+
+impl Check {
+    /// All schedules of so many ranks on one node, races included.
+    pub fn new(ranks: u32) -> Check {
+        Check {
+            ranks,
+            topology: None,
+            policy: "exhaustive".to_owned(),
+            seed: 1,
+            schedules: None,
+            deaths: 0,
+            torn: false,
+            races: true,
+        }
+    }
+
+    /// With the ranks arranged like this, such as `node:2`.
+    #[must_use]
+    pub fn topology(self, topology: &str) -> Check {
+        Check { topology: Some(topology.to_owned()), ..self }
+    }
+
+    /// On so many nodes.
+    #[must_use]
+    pub fn nodes(self, nodes: u32) -> Check {
+        self.topology(&format!("node:{nodes}"))
+    }
+
+    /// With these schedules: `exhaustive`, `unreduced`, `random` or `pct:DEPTH`.
+    #[must_use]
+    pub fn policy(self, policy: &str) -> Check {
+        Check { policy: policy.to_owned(), ..self }
+    }
+
+    /// With so many schedules at most.
+    #[must_use]
+    pub fn schedules(self, schedules: u64) -> Check {
+        Check { schedules: Some(schedules), ..self }
+    }
+
+    /// With other random schedules.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Check {
+        Check { seed, ..self }
+    }
+
+    /// With so many ranks that may die, each at any step.
+    #[must_use]
+    pub fn deaths(self, deaths: u32) -> Check {
+        Check { deaths, ..self }
+    }
+
+    /// With puts and gets of more than 8 bytes that land word by word, in any order.
+    #[must_use]
+    pub fn torn(self, torn: bool) -> Check {
+        Check { torn, ..self }
+    }
+
+    /// With or without looking for races.
+    #[must_use]
+    pub fn races(self, races: bool) -> Check {
+        Check { races, ..self }
+    }
+
+    /// Explores a program. It fails if a rank returns an error or panics, if ranks wait for ever,
+    /// or if there is a race.
+    pub fn explore<R: MainResult + 'static>(
+        &self,
+        program: impl Fn(&World) -> R + 'static,
+    ) -> Result<Finding> {
+        self.explore_watched(Rc::new(program), &mut |_| {})
+    }
+
+    pub(crate) fn explore_watched<R: MainResult + 'static>(
+        &self,
+        program: Rc<dyn Fn(&World) -> R>,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<Finding> {
+        let (explored, policy) = (Explored::new(self, program)?, self.parsed_policy()?);
+        let report = explored.explore(self, policy, watch);
+        let outcome = self.outcome(policy, &report);
+        let mut finding = Finding {
+            race: explored.race().filter(|_| report.failure.is_some()),
+            outcome,
+            report,
+            cure: None,
+            cured_schedules: 0,
+            check: self.clone(),
+        };
+        explored.cure(&mut finding, policy, watch);
+        Ok(finding)
+    }
+
+    /// Runs one schedule of a program again.
+    pub fn replay<R: MainResult + 'static>(
+        &self,
+        program: impl Fn(&World) -> R + 'static,
+        schedule: &str,
+    ) -> Result<Run> {
+        self.replay_shared(Rc::new(program), schedule)
+    }
+
+    pub(crate) fn replay_shared<R: MainResult + 'static>(
+        &self,
+        program: Rc<dyn Fn(&World) -> R>,
+        schedule: &str,
+    ) -> Result<Run> {
+        let explored = Explored::new(self, program)?;
+        let mut run = replay(&explored.simulation, &explored.program, schedule)
+            .map_err(Error::InvalidArgument)?;
+        if let (Verdict::Failed(problem), Some(race)) = (&mut run.verdict, explored.race()) {
+            *problem = race.to_string();
+        }
+        Ok(run)
+    }
+
+    /// Explores a program, and panics with what was found; also if not all was tried that should
+    /// be. It is what `#[farside::test]` expands to.
+    ///
+    /// # Panics
+    ///
+    /// If the outcome is [`Outcome::Failed`] or [`Outcome::Bounded`], or the job makes no sense.
+    #[track_caller]
+    pub fn assert<R: MainResult + 'static>(
+        &self,
+        name: &str,
+        program: impl Fn(&World) -> R + 'static,
+    ) {
+        let program: Rc<dyn Fn(&World) -> R> = Rc::new(program);
+        if let Ok(schedule) = std::env::var(REPLAY) {
+            let run = self.replay_shared(program, &schedule);
+            let run = run.unwrap_or_else(|error| panic!("{error}"));
+            panic!("{}", super::describe::replayed(self.ranks, &run));
+        }
+        let finding = self.explore_watched(program, &mut |_| {});
+        let finding = finding.unwrap_or_else(|error| panic!("{error}"));
+        if matches!(finding.outcome, Outcome::Failed | Outcome::Bounded) {
+            let again = |schedule: &str| {
+                let name = name.split_once("::").map_or(name, |(_, name)| name);
+                format!("{REPLAY}='{schedule}' cargo test {name} -- --exact")
+            };
+            panic!("{}", finding.describe(&again));
+        }
+    }
+
+    fn parsed_policy(&self) -> Result<Policy> {
+        self.policy.parse().map_err(Error::InvalidArgument)
+    }
+
+    fn outcome(&self, policy: Policy, report: &Report) -> Outcome {
+        let samples = !matches!(policy, Policy::Exhaustive(_));
+        match report.failure {
+            Some(_) => Outcome::Failed,
+            None if report.complete => Outcome::Exhaustive,
+            None if samples => Outcome::Sampled,
+            None => Outcome::Bounded,
+        }
+    }
+
+    /// Whether more schedules are to be tried.
+    fn goes_on(&self, policy: Policy, progress: &Progress) -> bool {
+        let samples = !matches!(policy, Policy::Exhaustive(_));
+        match self.schedules.or(samples.then_some(SCHEDULES)) {
+            Some(schedules) => progress.runs < schedules,
+            None => progress.steps < STEPS_MAX,
+        }
+    }
+}
+
+/// A program that is ready to be explored.
+struct Explored {
+    simulation: Simulation,
+    program: Program,
+    checker: Option<Arc<Checker>>,
+}
+
+impl Explored {
+    fn new<R: MainResult + 'static>(
+        check: &Check,
+        program: Rc<dyn Fn(&World) -> R>,
+    ) -> Result<Explored> {
+        if check.ranks == 0 {
+            return Err(Error::InvalidArgument("a job has at least one rank".into()));
+        }
+        let simulation = simulation(check.ranks, check.topology.as_deref())?;
+        let simulation = simulation.deaths(check.deaths).torn(check.torn);
+        let checker = check.races.then(|| Checker::for_runs(check.ranks)).transpose()?;
+        // One run tells whether the program says itself where its preparations end.
+        HAS_BEGUN.set(false);
+        let staged = self::program(&program, checker.clone(), true);
+        let _ = replay(&simulation, &staged, "0");
+        let is_staged = HAS_BEGUN.get();
+        let program = self::program(&program, checker.clone(), is_staged);
+        Ok(Explored { simulation, program, checker })
+    }
+
+    fn explore(&self, check: &Check, policy: Policy, watch: &mut dyn FnMut(&Progress)) -> Report {
+        let mut go_on = |progress: &Progress| {
+            watch(progress);
+            check.goes_on(policy, progress)
+        };
+        explore(&self.simulation, &self.program, policy, check.seed, &mut go_on)
+    }
+
+    /// Returns the first race of the last run.
+    fn race(&self) -> Option<Race> {
+        self.checker.as_ref()?.report().races.into_iter().next()
+    }
+
+    /// Looks for the weakest means that takes a race away.
+    fn cure(&self, finding: &mut Finding, policy: Policy, watch: &mut dyn FnMut(&Progress)) {
+        let (Some(race), Some(checker)) = (&finding.race, &self.checker) else { return };
+        for means in Means::ALL {
+            for after in &race.posted {
+                let cure = Cure { after: after.clone(), means };
+                checker.try_cure(Some(&cure));
+                let report = self.explore(&finding.check, policy, watch);
+                let outcome = finding.check.outcome(policy, &report);
+                if matches!(outcome, Outcome::Exhaustive | Outcome::Sampled) {
+                    checker.try_cure(None);
+                    finding.cured_schedules = report.runs;
+                    finding.cure = Some(cure);
+                    return;
+                }
+            }
+        }
+        checker.try_cure(None);
+    }
+}
+
+/// Makes a program that can be simulated. If it is staged it says itself where its preparations
+/// end; otherwise all of it is explored.
+fn program<R: MainResult + 'static>(
+    body: &Rc<dyn Fn(&World) -> R>,
+    checker: Option<Arc<Checker>>,
+    is_staged: bool,
+) -> Program {
+    let body = body.clone();
+    Rc::new(move |fabric, start| {
+        let rank = fabric.job().rank;
+        let fabric = checked(fabric, checker.as_ref())?;
+        let world = World::new(fabric).map_err(|error| error.to_string())?;
+        if is_staged {
+            STARTS.with_borrow_mut(|starts| {
+                starts.resize_with(starts.len().max(rank.index() + 1), || None);
+                starts[rank.index()] = Some(start.clone());
+            });
+        } else {
+            STARTS.with_borrow_mut(Vec::clear);
+            start.prepared();
+        }
+        judged(body(&world).into_result(), start)?;
+        match &checker {
+            Some(checker) if checker.has_race() => Err("a race".into()),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Puts the checker of races in front of a rank's connection. Rank 0 is the first of a run.
+fn checked(
+    fabric: Box<dyn Connection>,
+    checker: Option<&Arc<Checker>>,
+) -> Result<Box<dyn Connection>, String> {
+    let Some(checker) = checker else { return Ok(fabric) };
+    if fabric.job().rank == Rank(0) {
+        checker.begin_again();
+    }
+    checker.over(fabric).map_err(|error| error.to_string())
+}
