@@ -13,6 +13,7 @@ pub mod lock;
 pub mod map;
 pub mod object;
 mod printed;
+pub mod published;
 pub mod rw;
 pub mod sync;
 mod waiting;
@@ -48,6 +49,7 @@ pub fn checks() -> Vec<Check> {
         lock::checks(),
         map::checks(),
         object::checks(),
+        published::checks(),
         rw::checks(),
         sync::checks(),
     ];

@@ -23,10 +23,11 @@
 mod check;
 mod describe;
 pub mod family;
+pub mod generated;
 pub mod property;
 mod select;
 
 pub use check::{Budget, Check, Expectation, Finding, Outcome, Setup, Subject};
-pub use describe::describe_trace;
 pub use family::checks;
+pub use farside::check::describe_trace;
 pub use select::{Unknown, select};

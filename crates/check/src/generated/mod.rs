@@ -1,0 +1,335 @@
+//! Litmus tests by the thousand: small programs that are generated, whose outcomes in the simulator
+//! are compared with those that the [axioms] of the memory model allow.
+//!
+//! The two are written apart from each other: a difference is a fault of one of them.
+
+pub mod axioms;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::rc::Rc;
+
+use farside::sim::{Policy, Reduction, explore, program, simulation};
+use farside::{Rank, Result, Words, World};
+use farside_fabric::random::SplitMix;
+
+use axioms::Axioms;
+
+/// A place in memory: a word of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location {
+    /// Whose memory.
+    pub rank: u32,
+    /// Which word.
+    pub word: usize,
+}
+
+/// The words of each rank.
+const WORDS: usize = 2;
+
+/// One operation of a generated program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Posted: writes a value.
+    Put(Location, u64),
+    /// Posted: writes a value and then another one.
+    PutSignal(Location, u64, Location, u64),
+    /// Posted: writes a value atomically.
+    Signal(Location, u64),
+    /// Posted: adds atomically.
+    Add(Location, u64),
+    /// Reads.
+    Get(Location),
+    /// Reads atomically.
+    Load(Location),
+    /// Writes atomically, and returns when it has.
+    Store(Location, u64),
+    /// Adds atomically, and reads what was there.
+    FetchAdd(Location, u64),
+    /// Orders what was posted ahead of what is posted later to the same rank.
+    Fence,
+    /// Completes what was posted to a rank.
+    Flush(u32),
+    /// All ranks meet.
+    Barrier,
+    /// All ranks meet, and what they had posted has landed.
+    Sync,
+}
+
+/// A generated program: the operations of each rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Litmus {
+    /// The operations of each rank, in order.
+    pub ranks: Vec<Vec<Operation>>,
+}
+
+/// What the reading operations of all ranks have read: rank by rank, in order.
+pub type Outcome = Vec<Vec<u64>>;
+
+/// The outcomes of a program in which two definitions differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The program.
+    pub litmus: Litmus,
+    /// What the axioms allow and the simulator never did.
+    pub missing: BTreeSet<Outcome>,
+    /// What the simulator did and the axioms forbid.
+    pub forbidden: BTreeSet<Outcome>,
+}
+
+impl Operation {
+    /// Returns whether it reads something that an outcome tells of.
+    pub fn reads(self) -> bool {
+        matches!(self, Operation::Get(_) | Operation::Load(_) | Operation::FetchAdd(..))
+    }
+
+    /// The place that it reads or writes, the last one if it has two.
+    fn place(self) -> Option<Location> {
+        match self {
+            Operation::Put(place, _)
+            | Operation::PutSignal(_, _, place, _)
+            | Operation::Signal(place, _)
+            | Operation::Add(place, _)
+            | Operation::Get(place)
+            | Operation::Load(place)
+            | Operation::Store(place, _)
+            | Operation::FetchAdd(place, _) => Some(place),
+            Operation::Fence | Operation::Flush(_) | Operation::Barrier | Operation::Sync => None,
+        }
+    }
+
+    fn is_collective(self) -> bool {
+        matches!(self, Operation::Barrier | Operation::Sync)
+    }
+
+    fn execute(self, world: &World, words: &Words) -> Result<Option<u64>> {
+        let at = |location: Location| words.at(Rank(location.rank), location.word);
+        match self {
+            Operation::Put(to, value) => world.put_value(value, at(to)).map(|()| None),
+            Operation::PutSignal(to, value, flag, signal) => {
+                world.put_signal(&[value], at(to), signal, at(flag)).map(|()| None)
+            }
+            Operation::Signal(to, value) => world.signal(at(to), value).map(|()| None),
+            Operation::Add(to, value) => world.add(at(to), value).map(|()| None),
+            Operation::Get(from) => world.get_value(at(from)).map(Some),
+            Operation::Load(from) => world.load(at(from)).map(Some),
+            Operation::Store(to, value) => world.store(at(to), value).map(|()| None),
+            Operation::FetchAdd(to, value) => world.fetch_add(at(to), value).map(Some),
+            Operation::Fence => world.fence().map(|()| None),
+            Operation::Flush(rank) => world.flush(Rank(rank)).map(|()| None),
+            Operation::Barrier => world.barrier().map(|()| None),
+            Operation::Sync => world.sync().map(|()| None),
+        }
+    }
+}
+
+impl Litmus {
+    /// Returns all programs of `ranks` ranks with exactly `operations` operations each, of a small
+    /// alphabet: those that read something.
+    pub fn all(ranks: u32, operations: usize) -> Vec<Litmus> {
+        let alphabet = alphabet(ranks);
+        let positions = ranks as usize * operations;
+        let total = alphabet.len().pow(positions as u32);
+        let nth = |mut number: usize| {
+            let mut next = || {
+                let operation = alphabet[number % alphabet.len()];
+                number /= alphabet.len();
+                operation
+            };
+            let ranks = (0..ranks).map(|_| (0..operations).map(|_| next()).collect()).collect();
+            Litmus { ranks }.with_values()
+        };
+        (0..total).map(nth).filter(Litmus::is_telling).collect()
+    }
+
+    /// Returns a random program of `ranks` ranks, with one to `operations` operations each.
+    pub fn random(random: &mut SplitMix, ranks: u32, operations: usize) -> Litmus {
+        let alphabet = alphabet(ranks);
+        loop {
+            let mut rank = || {
+                let count = 1 + random.below(operations as u64) as usize;
+                (0..count).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect()
+            };
+            let litmus = Litmus { ranks: (0..ranks).map(|_| rank()).collect() }.with_values();
+            if litmus.is_telling() {
+                return litmus;
+            }
+        }
+    }
+
+    /// Returns a random program of two ranks, of which one writes two places and the other reads
+    /// them in the opposite order, with something between: what most promises are about.
+    pub fn random_passing(random: &mut SplitMix) -> Litmus {
+        let alphabet = alphabet(2);
+        let mut pick = |wanted: fn(&Operation) -> bool| {
+            let some: Vec<Operation> = alphabet.iter().copied().filter(wanted).collect();
+            some[random.below(some.len() as u64) as usize]
+        };
+        let writes = |one: &Operation| !one.reads() && one.place().is_some();
+        let reads = |one: &Operation| one.reads() && !matches!(one, Operation::FetchAdd(..));
+        let orders = |one: &Operation| one.place().is_none();
+        loop {
+            let (first, second) = (pick(writes), pick(writes));
+            let (later, earlier) = (pick(reads), pick(reads));
+            let ranks = vec![vec![first, pick(orders), second], vec![earlier, pick(orders), later]];
+            let litmus = Litmus { ranks }.with_values();
+            let is_crossed = first.place() == later.place() && second.place() == earlier.place();
+            if is_crossed && litmus.is_telling() {
+                return litmus;
+            }
+        }
+    }
+
+    /// Gives each operation that writes a value of its own.
+    fn with_values(mut self) -> Litmus {
+        let mut next = 0;
+        let mut value = || {
+            next += 1;
+            1 << next
+        };
+        for operation in self.ranks.iter_mut().flatten() {
+            match operation {
+                Operation::Put(_, written)
+                | Operation::Signal(_, written)
+                | Operation::Add(_, written)
+                | Operation::Store(_, written)
+                | Operation::FetchAdd(_, written) => *written = value(),
+                Operation::PutSignal(_, written, _, signal) => {
+                    (*written, *signal) = (value(), value());
+                }
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// Whether something is read, and all ranks come to the same collectives.
+    fn is_telling(&self) -> bool {
+        let collectives = |rank: &Vec<Operation>| {
+            let mut found = rank.clone();
+            found.retain(|operation| operation.is_collective());
+            found
+        };
+        let first = collectives(&self.ranks[0]);
+        self.ranks.iter().flatten().any(|operation| operation.reads())
+            && self.ranks.iter().all(|rank| collectives(rank) == first)
+    }
+
+    /// Returns every outcome that the simulator shows.
+    pub fn explored(&self) -> Result<BTreeSet<Outcome>, String> {
+        let outcomes: Rc<RefCell<BTreeSet<Outcome>>> = Rc::default();
+        let seen: Rc<RefCell<Vec<Option<Vec<u64>>>>> = Rc::default();
+        let (at_start, gathered, ranks) = (seen.clone(), outcomes.clone(), self.ranks.clone());
+        let program = program(
+            move |world| {
+                *at_start.borrow_mut() = vec![None; world.size() as usize];
+                world.words(WORDS)
+            },
+            move |world, words| {
+                let mut read = Vec::new();
+                for operation in &ranks[world.rank().index()] {
+                    read.extend(operation.execute(world, &words)?);
+                }
+                seen.borrow_mut()[world.rank().index()] = Some(read);
+                if let Some(all) = seen.borrow().iter().cloned().collect::<Option<Outcome>>() {
+                    gathered.borrow_mut().insert(all);
+                }
+                Ok(())
+            },
+        );
+        let simulation =
+            simulation(self.ranks.len() as u32, None).map_err(|error| error.to_string())?;
+        let policy = Policy::Exhaustive(Reduction::Sources);
+        let report = explore(&simulation, &program, policy, 0, &mut |_| true);
+        match report.failure {
+            Some(failure) => Err(failure.problem),
+            None => Ok(outcomes.take()),
+        }
+    }
+
+    /// Compares the simulator with axioms; returns how they differ, if they do.
+    pub fn compare(&self, axioms: &Axioms) -> Result<Option<Difference>, String> {
+        let (allowed, explored) = (axioms.outcomes(self), self.explored()?);
+        let missing: BTreeSet<Outcome> = allowed.difference(&explored).cloned().collect();
+        let forbidden: BTreeSet<Outcome> = explored.difference(&allowed).cloned().collect();
+        let is_same = missing.is_empty() && forbidden.is_empty();
+        Ok((!is_same).then(|| Difference { litmus: self.clone(), missing, forbidden }))
+    }
+}
+
+/// The operations that programs are made of. Rank 0 has one word that is used, the next two, so
+/// that there are two places of one rank and two of different ranks.
+fn alphabet(ranks: u32) -> Vec<Operation> {
+    let at = |rank: u32, word: usize| Location { rank, word };
+    let (x, y, z) = (at(1 % ranks, 0), at(1 % ranks, 1), at(0, 0));
+    let mut alphabet = vec![
+        Operation::Fence,
+        Operation::Flush(x.rank),
+        Operation::Flush(z.rank),
+        Operation::PutSignal(x, 0, y, 0),
+        Operation::Barrier,
+        Operation::Sync,
+    ];
+    for place in [x, y, z] {
+        alphabet.extend([
+            Operation::Put(place, 0),
+            Operation::Signal(place, 0),
+            Operation::Get(place),
+            Operation::Load(place),
+            Operation::FetchAdd(place, 0),
+        ]);
+    }
+    alphabet.extend([Operation::Add(x, 0), Operation::Store(z, 0)]);
+    alphabet
+}
+
+impl fmt::Display for Litmus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (rank, operations) in self.ranks.iter().enumerate() {
+            let words: Vec<String> = operations.iter().map(ToString::to_string).collect();
+            writeln!(f, "  rank {rank}: {}", words.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Put(to, value) => write!(f, "put {value} to {to}"),
+            Operation::PutSignal(to, value, flag, signal) => {
+                write!(f, "put_signal {value} to {to}, {signal} to {flag}")
+            }
+            Operation::Signal(to, value) => write!(f, "signal {value} to {to}"),
+            Operation::Add(to, value) => write!(f, "add {value} to {to}"),
+            Operation::Get(from) => write!(f, "get {from}"),
+            Operation::Load(from) => write!(f, "load {from}"),
+            Operation::Store(to, value) => write!(f, "store {value} to {to}"),
+            Operation::FetchAdd(to, value) => write!(f, "fetch_add {value} to {to}"),
+            Operation::Fence => f.write_str("fence"),
+            Operation::Flush(rank) => write!(f, "flush {rank}"),
+            Operation::Barrier => f.write_str("barrier"),
+            Operation::Sync => f.write_str("sync"),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.rank, self.word)
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.litmus)?;
+        for outcome in &self.missing {
+            writeln!(f, "  allowed, and never seen: {outcome:?}")?;
+        }
+        for outcome in &self.forbidden {
+            writeln!(f, "  seen, and forbidden: {outcome:?}")?;
+        }
+        Ok(())
+    }
+}
