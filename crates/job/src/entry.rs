@@ -1,9 +1,9 @@
 //! How a launcher asks a program's entry to run.
 //!
 //! `farside run --threads` and `--sim`, and `farside check PROGRAM`, start a program with the
-//! variable [`ENTRY`], which holds an [`Entry`] as text. The program's entry (`#[farside::main]`) obeys it, and answers in the
-//! [report](crate::Report). [`join`](crate::join()) obeys nothing: it refuses to run where threads
-//! or simulated ranks were asked for.
+//! variable [`ENTRY`], which holds an [`Entry`] as text. The program's entry (`#[farside::main]`)
+//! obeys it, and answers in the [report](crate::Report). [`join`](crate::join()) obeys nothing: it
+//! refuses to run where threads or simulated ranks were asked for.
 
 use std::path::PathBuf;
 

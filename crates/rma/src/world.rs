@@ -1,6 +1,6 @@
 //! The world: a rank's handle on the job.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 
 use farside_fabric::{Agent, Connection, Error, HandlerId, Rank, Result, SegmentId, Topology};
@@ -20,6 +20,8 @@ pub struct World {
     context: Context,
     group: Group,
     handlers: Cell<u32>,
+    /// What the end of the program's preparations is told by, if somebody wants to know.
+    preparations: RefCell<Option<Box<dyn FnOnce()>>>,
 }
 
 /// Returns how many bytes a fabric's first segment must have for a job of `ranks` ranks.
@@ -44,7 +46,22 @@ impl World {
         let context = Context::new(fabric)?;
         // Before there is a window that could be put to: all that ever lands is counted.
         context.count_landings()?;
-        Ok(World { context, group, handlers: Cell::new(0) })
+        Ok(World { context, group, handlers: Cell::new(0), preparations: RefCell::default() })
+    }
+
+    /// Sets what [`World::end_preparations`] does: for those who explore a program from there on.
+    #[doc(hidden)]
+    pub fn at_end_of_preparations(&self, act: impl FnOnce() + 'static) {
+        *self.preparations.borrow_mut() = Some(Box::new(act));
+    }
+
+    /// Says that this rank's preparations are over: once, and to whom wants to know.
+    #[doc(hidden)]
+    pub fn end_preparations(&self) {
+        let act = self.preparations.borrow_mut().take();
+        if let Some(act) = act {
+            act();
+        }
     }
 
     /// Returns the team of all ranks.

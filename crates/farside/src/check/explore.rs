@@ -1,6 +1,6 @@
 //! The exploration of a user's program.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use farside_rma::World;
 
 use crate::entry::MainResult;
 use crate::sim::{
-    Policy, Program, Progress, Report, Run, Simulation, Start, Verdict, explore, judged, replay,
+    Policy, Program, Progress, Report, Run, Simulation, Verdict, explore, judged, replay,
     simulation,
 };
 
@@ -65,21 +65,10 @@ pub enum Outcome {
     Failed,
 }
 
-thread_local! {
-    /// For each rank of the run of this thread, the end of its preparations.
-    static STARTS: RefCell<Vec<Option<Start>>> = const { RefCell::new(Vec::new()) };
-    /// Whether a program has said where its preparations end.
-    static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Says that this rank's preparations, which are not explored, are over; returns when all ranks
 /// have said so. Outside of an exploration it does nothing.
 pub fn begin(world: &World) {
-    let start = STARTS.with_borrow_mut(|starts| starts.get_mut(world.rank().index())?.take());
-    if let Some(start) = start {
-        HAS_BEGUN.set(true);
-        start.prepared();
-    }
+    world.end_preparations();
 }
 
 impl Check {
@@ -269,11 +258,14 @@ impl Explored {
         let simulation = simulation.deaths(check.deaths).torn(check.torn);
         let checker = check.races.then(|| Checker::for_runs(check.ranks)).transpose()?;
         // One run tells whether the program says itself where its preparations end.
-        HAS_BEGUN.set(false);
-        let staged = self::program(&program, checker.clone(), true);
+        let has_begun = Rc::new(Cell::new(false));
+        let staged = self::program(&program, checker.clone(), Some(has_begun.clone()));
+        // How it ends is told by the exploration.
         let _ = replay(&simulation, &staged, "0");
-        let is_staged = HAS_BEGUN.get();
-        let program = self::program(&program, checker.clone(), is_staged);
+        let program = match has_begun.get() {
+            true => staged,
+            false => self::program(&program, checker.clone(), None),
+        };
         Ok(Explored { simulation, program, checker })
     }
 
@@ -311,26 +303,26 @@ impl Explored {
     }
 }
 
-/// Makes a program that can be simulated. If it is staged it says itself where its preparations
-/// end; otherwise all of it is explored.
+/// Makes a program that can be simulated. Where its preparations end it says itself, which is noted
+/// in `has_begun`; without that, all of it is explored.
 fn program<R: MainResult + 'static>(
     body: &Rc<dyn Fn(&World) -> R>,
     checker: Option<Arc<Checker>>,
-    is_staged: bool,
+    has_begun: Option<Rc<Cell<bool>>>,
 ) -> Program {
     let body = body.clone();
     Rc::new(move |fabric, start| {
-        let rank = fabric.job().rank;
         let fabric = checked(fabric, checker.as_ref())?;
         let world = World::new(fabric).map_err(|error| error.to_string())?;
-        if is_staged {
-            STARTS.with_borrow_mut(|starts| {
-                starts.resize_with(starts.len().max(rank.index() + 1), || None);
-                starts[rank.index()] = Some(start.clone());
-            });
-        } else {
-            STARTS.with_borrow_mut(Vec::clear);
-            start.prepared();
+        match has_begun.clone() {
+            None => start.prepared(),
+            Some(has_begun) => {
+                let start = start.clone();
+                world.at_end_of_preparations(move || {
+                    has_begun.set(true);
+                    start.prepared();
+                });
+            }
         }
         judged(body(&world).into_result(), start)?;
         match &checker {
