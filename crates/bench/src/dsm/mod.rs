@@ -26,7 +26,9 @@ use crate::rivals::Rival;
 
 pub use report::{plot, tables};
 
-const CASES: [&str; 4] = ["fft3d", "barnes", "sor", "jacobi"];
+const CASES: [&str; 5] = ["fft3d", "barnes", "sor", "jacobi", "tsp"];
+/// How many of them are in the paper, and run in virtual time unless others are asked for.
+const CASES_OF_PAPER: usize = 4;
 /// How long a program may take on real ranks.
 const RUN_MAX: Duration = Duration::from_secs(120);
 
@@ -166,7 +168,7 @@ impl driver::Plan for Plan {
 pub struct Options {
     /// What every bench is told.
     pub setting: Setting,
-    /// Which programs; all if empty.
+    /// Which programs; if empty all, or those of the paper in virtual time.
     pub cases: Vec<String>,
     /// Which barriers; both if empty.
     pub barriers: Vec<String>,
@@ -191,7 +193,10 @@ pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(1)?;
     options.setting.check_one_server()?;
     ensure!(options.setting.against.is_empty(), "no rival has shared pages: leave out --against");
-    let cases = driver::choose(&options.cases, &CASES)?;
+    let mut cases = driver::choose(&options.cases, &CASES)?;
+    if options.cases.is_empty() && options.setting.sim.is_some() {
+        cases.truncate(CASES_OF_PAPER);
+    }
     for barrier in &options.barriers {
         barrier.parse::<BarrierKind>()?;
     }
