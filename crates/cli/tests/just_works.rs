@@ -54,6 +54,7 @@ const FILTER: &str = r#"
 #include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -212,7 +212,7 @@ fn forever(
 }
 
 /// Works on shared pages: barriers with next to nothing, pages that fault by the hundred, pages
-/// that all ranks write, so that the words of other nodes are merged into them, or a lock.
+/// that threads of all ranks write, so that the words of other nodes are merged into them, or a lock.
 fn share(world: &World, kind: &str) -> Result<()> {
     const PAGES: usize = 64;
     // Ranks of one node that share their pages have no faults.
@@ -228,9 +228,18 @@ fn share(world: &World, kind: &str) -> Result<()> {
     let mine = each * world.rank().index();
     for round in 1.. {
         if kind == "merge" {
-            let view = dsm.view_mut(words, 0..words.len())?;
-            let mine = (world.rank().index()..words.len()).step_by(world.size() as usize);
-            mine.step_by(16).for_each(|at| view.set(at, view.get(at).wrapping_add(round)));
+            // Two threads of each rank, every fourth word of theirs.
+            let part = dsm.lend().write(words, 0..words.len())?;
+            let (me, ranks) = (world.rank().index(), world.size() as usize);
+            std::thread::scope(|scope| {
+                for mut part in part.chunks(words.len() / 2) {
+                    scope.spawn(move || {
+                        for at in (me..part.len()).step_by(4 * ranks) {
+                            part.set(at, part.get(at).wrapping_add(round));
+                        }
+                    });
+                }
+            });
             dsm.barrier()?;
             continue;
         }

@@ -54,9 +54,10 @@ impl Plan {
             locks: LOCKS as u32,
             ..Config::new(1 << 16)
         };
-        let between = match below(12) {
+        // A job over libfabric takes a second or two to begin and to end.
+        let between = match below(48) {
             0 if nodes > 1 => Between::Ofi,
-            1..4 if nodes > 1 => Between::Nic,
+            1..12 if nodes > 1 => Between::Nic,
             _ => Between::Nothing,
         };
         let (rounds, threads) = (1 + below(6) as u32, 1 + below(3) as usize);

@@ -138,14 +138,14 @@ impl Map {
         paths.iter().map(task).collect()
     }
 
+    fn path(&self, task: Task) -> Path {
+        task.iter().fold(self.begin(), |path, &city| self.go(&path, city.into()))
+    }
+
     /// Goes through all trips that begin like this and may be better than `best`.
     fn search(&self, task: Task, best: Trip) -> Search<'_> {
-        let mut path = self.begin();
-        for city in task {
-            path = self.go(&path, city.into());
-        }
         let mut search = Search { map: self, best, visited: 0 };
-        search.follow(&path);
+        search.follow(&self.path(task));
         search
     }
 }
@@ -165,6 +165,11 @@ struct Path {
 impl Path {
     fn here(&self) -> usize {
         self.cities[self.count - 1].into()
+    }
+
+    /// The least length of its trips.
+    fn least(&self) -> u32 {
+        self.length + self.ahead
     }
 
     fn choices(&self) -> impl Iterator<Item = usize> + use<> {
@@ -196,7 +201,7 @@ impl Search<'_> {
         }
         for city in path.choices() {
             let on = self.map.go(path, city);
-            if on.length + on.ahead <= self.best.length && on.is_forward() {
+            if on.least() <= self.best.length && on.is_forward() {
                 self.follow(&on);
             }
         }
@@ -231,7 +236,13 @@ impl Kernel for Tsp {
                         tasks.dsm().set(best, problem, found)?;
                     }
                     let known = found.map_or(known, |found| found.min(known));
-                    Ok(tasks.pop()?.map(|task| (task, known)))
+                    // Beginnings that are too long by now are left out at once.
+                    while let Some(task) = tasks.pop()? {
+                        if map.path(task).least() <= known.length {
+                            return Ok(Some((task, known)));
+                        }
+                    }
+                    Ok(None)
                 })?;
                 let Some((task, known)) = next else { break };
                 let search = map.search(task, known);
