@@ -1,5 +1,5 @@
-//! Programs on shared pages: `farside app fft3d | barnes | sor | jacobi | tsp` as processes, threads
-//! and simulated ranks, and `farside bench dsm`.
+//! Programs on shared pages: `farside app fft3d | barnes | sor | jacobi | tsp` as processes,
+//! threads and simulated ranks, and `farside bench dsm`.
 
 mod support;
 

@@ -212,7 +212,8 @@ fn forever(
 }
 
 /// Works on shared pages: barriers with next to nothing, pages that fault by the hundred, pages
-/// that threads of all ranks write, so that the words of other nodes are merged into them, or a lock.
+/// that threads of all ranks write, so that the words of other nodes are merged into them, or a
+/// lock.
 fn share(world: &World, kind: &str) -> Result<()> {
     const PAGES: usize = 64;
     // Ranks of one node that share their pages have no faults.

@@ -121,8 +121,9 @@ impl ViewMemory {
         let len = (bytes.end - bytes.start) as usize / size_of::<T>();
         // SAFETY: aligned, inside, and any bytes are a `T`. Cells may change at any time on this
         // thread: a cell is not `Sync`, and what is lent to other threads of this rank is borrowed
-        // as a whole, and not lent twice if one of them writes it. Other processes read this copy, and write it, as copies of bytes or by stores of their own, which are outside
-        // of this program; ranks that are threads of it keep to the rules of the memory.
+        // as a whole, and not lent twice if one of them writes it. Other processes read this copy,
+        // and write it, as copies of bytes or by stores of their own, which are outside of this
+        // program; ranks that are threads of it keep to the rules of the memory.
         Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) })
     }
 
