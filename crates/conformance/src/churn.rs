@@ -220,7 +220,7 @@ fn share(world: &World, kind: &str) -> Result<()> {
     let copies = if world.topology().nodes() == 1 { Copies::Rank } else { Copies::Node };
     // By either kind of page faults, from one kill to the next.
     let delay = std::env::var(DELAY).ok().and_then(|text| text.parse::<u32>().ok());
-    let access = if delay.unwrap_or(0) % 2 == 0 { Access::Pager } else { Access::Protect };
+    let access = if delay.unwrap_or(0).is_multiple_of(2) { Access::Pager } else { Access::Protect };
     let usual = Config::new(4 * PAGES as u64 * 4096);
     let mut dsm = Dsm::new(world, Config { storage_limit: 1 << 18, copies, access, ..usual })?;
     let each = if kind == "fault" { PAGES * 1024 } else { 1 };
