@@ -44,7 +44,7 @@ impl Program {
             Program::Barnes => (&[5000], 6),
             Program::Sor => (&[2000, 1000], 10),
             Program::Jacobi => (&[1200, 1200], 10),
-            Program::Tsp => (&[14], 6),
+            Program::Tsp => (&[15], 2),
         }
     }
 }
