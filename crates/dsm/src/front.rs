@@ -2,11 +2,11 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use farside_fabric::{Error, Result};
-use farside_pager::{Fault, Handler, Method, Watched};
+use farside_pager::{Fault, Handler, Method, Watched, this_thread};
 use farside_rma::Context;
 
 use crate::coherence::{Allowed, Coherence, Guard};
@@ -44,13 +44,13 @@ pub(crate) fn watch(own: NonNull<u8>, bytes: usize, method: Method) -> Result<Ar
 pub(crate) struct FaultHandler<'w, V> {
     coherence: Mutex<Coherence<'w, V>>,
     /// The thread that works on it, or 0.
-    holder: AtomicUsize,
+    holder: AtomicU64,
 }
 
 /// Holds the coherence state until dropped.
 pub(crate) struct Held<'a, 'w, V> {
     coherence: MutexGuard<'a, Coherence<'w, V>>,
-    holder: &'a AtomicUsize,
+    holder: &'a AtomicU64,
 }
 
 impl<'w, V> Deref for Held<'_, 'w, V> {
@@ -73,18 +73,9 @@ impl<V> Drop for Held<'_, '_, V> {
     }
 }
 
-thread_local! {
-    static HERE: u8 = const { 0 };
-}
-
-/// A number that no other thread has at the same time, and that is not 0.
-fn this_thread() -> usize {
-    HERE.with(|here| std::ptr::from_ref(here) as usize)
-}
-
 impl<'w, V: Variant> FaultHandler<'w, V> {
     pub(crate) fn new(coherence: Coherence<'w, V>) -> FaultHandler<'w, V> {
-        FaultHandler { coherence: Mutex::new(coherence), holder: AtomicUsize::new(0) }
+        FaultHandler { coherence: Mutex::new(coherence), holder: AtomicU64::new(0) }
     }
 
     /// Waits until no other thread works on the coherence state. If this one does, its code has

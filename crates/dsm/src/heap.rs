@@ -148,9 +148,10 @@ fn size_of_block(bytes: u64) -> Option<BlockSize> {
     let units = bytes.div_ceil(UNIT).max(1);
     // Up to 8 units each number is a size, then every second, every fourth, …
     let shift = (units - 1).checked_ilog2().map_or(0, |log| log.saturating_sub(2));
-    let steps = units.div_ceil(1 << shift);
+    let step = 2u64.pow(shift);
+    let steps = units.div_ceil(step);
     let number = (4 * shift + steps as u32 - 1) as usize;
-    let bytes = (steps << shift).checked_mul(UNIT)?;
+    let bytes = steps.checked_mul(step)?.checked_mul(UNIT)?;
     (number < SIZES).then_some(BlockSize { number, bytes })
 }
 

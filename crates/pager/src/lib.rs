@@ -93,6 +93,13 @@ pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
+/// Returns a number that no other thread has at the same time, and that is not 0. A handler may ask
+/// for it.
+pub fn this_thread() -> u64 {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::pthread_self() as u64 }
+}
+
 /// Returns whether the system lets this process watch memory by userfaultfd.
 pub fn has_userfault() -> bool {
     userfault::Userfault::open().is_ok()
