@@ -202,6 +202,17 @@ fn programs_are_measured_on_one_node_and_on_several() {
 }
 
 #[test]
+fn a_work_queue_is_measured() {
+    let (records, stdout) = measured(&["--ranks", "2", "--cases", "tsp", "--size", "8"]);
+    assert_eq!(records.len(), 4, "{records:?}");
+    for record in &records {
+        assert_eq!((&record["case"], &record["copies"]), (&"tsp".into(), &"node".into()));
+        assert!(figure(record, "speedup") > 0.0 && figure(record, "messages") > 0.0, "{record}");
+    }
+    assert!(stdout.contains("tsp"), "{stdout}");
+}
+
+#[test]
 fn what_is_sent_again_is_counted_in_virtual_time() {
     let words = [
         "--sim",
