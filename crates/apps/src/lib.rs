@@ -50,6 +50,7 @@ pub const APPS: &[App] = &[
     shared!("barnes", "bodies that attract each other (Barnes-Hut), on shared memory", Barnes),
     shared!("sor", "successive over-relaxation, on shared memory", Sor),
     shared!("jacobi", "Jacobi's method, on shared memory", Jacobi),
+    shared!("tsp", "the shortest round trip, from a work queue on shared memory", Tsp),
     App {
         name: "count",
         about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]",

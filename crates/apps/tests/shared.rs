@@ -12,6 +12,7 @@ fn small(program: Program) -> Options {
         Program::Barnes => (vec![150], 2),
         Program::Sor => (vec![50, 70], 3),
         Program::Jacobi => (vec![40, 90], 3),
+        Program::Tsp => (vec![8], 2),
     };
     Options { size, iterations, ..Options::new(program) }
 }
@@ -94,6 +95,11 @@ fn sor() {
 #[test]
 fn jacobi() {
     gives_the_sequential_answer(Program::Jacobi);
+}
+
+#[test]
+fn tsp() {
+    gives_the_sequential_answer(Program::Tsp);
 }
 
 /// At the sizes of the paper, by explicit accesses, which count the same.

@@ -88,9 +88,12 @@ fn a_program_says_what_it_takes() {
         assert!(!own.contains("--start-timeout") && !own.contains("wordcount"), "{own}");
     }
     let all = farside(["app", "--help"]).run().ends_with(0).stdout();
-    for word in
-        ["Arguments of fft3d, barnes, sor, jacobi:", "--iterations", "Arguments of lu:", "--block"]
-    {
+    for word in [
+        "Arguments of fft3d, barnes, sor, jacobi, tsp:",
+        "--iterations",
+        "Arguments of lu:",
+        "--block",
+    ] {
         assert!(all.contains(word), "{word:?} is not in {all}");
     }
 }

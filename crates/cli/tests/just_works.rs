@@ -46,12 +46,15 @@ fn no_privileges_are_needed() {
     }
 }
 
-/// A filter such as containers have: it refuses to look into other processes' memory.
+/// A filter such as containers have: it refuses to look into other processes' memory. With `NARROW`
+/// it is a kernel that has userfaultfd, and cannot watch shared memory with it.
 const FILTER: &str = r#"
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -60,8 +63,15 @@ const FILTER: &str = r#"
 int main(int count, char **arguments) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef NARROW
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 4),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        NO(UFFDIO_API),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#else
         NO(SYS_ptrace), NO(SYS_process_vm_readv), NO(SYS_process_vm_writev),
         NO(SYS_perf_event_open), NO(SYS_userfaultfd), NO(SYS_mbind), NO(SYS_kcmp),
+#endif
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = { sizeof code / sizeof *code, code };
@@ -73,19 +83,53 @@ int main(int count, char **arguments) {
 }
 "#;
 
+/// Shell code that goes on behind the filter.
+fn filtered(scratch: &Scratch, definition: &str) -> String {
+    let (source, filter) = (scratch.file("filter.c"), scratch.file(definition));
+    std::fs::write(&source, FILTER).unwrap();
+    let strict = ["-Wall", "-Wextra", "-pedantic", "-Werror", definition];
+    let compiled = Command::new("cc").args(strict).args(["-o", &filter, &source]).status();
+    assert!(compiled.unwrap().success());
+    format!("exec {filter} \"$0\" \"$@\"")
+}
+
 #[test]
 fn ptrace_may_be_forbidden() {
     let scratch = Scratch::new();
-    let (source, filter) = (scratch.file("filter.c"), scratch.file("filter"));
-    std::fs::write(&source, FILTER).unwrap();
-    let compiled = Command::new("cc").args(["-o", &filter, &source]).status().unwrap();
-    assert!(compiled.success());
-    let shell = format!("exec {filter} \"$0\" \"$@\"");
+    let shell = filtered(&scratch, "-DWIDE");
     greets(&shell, &[], 4);
     greets(&shell, &["--nodes", "2"], 4);
-    // Shared pages do without the call that the filter forbids.
-    let arguments = ["app", "jacobi", "-n", "2", "--", "--size", "64x64", "--iterations", "4"];
-    farside_after(&shell, arguments).run().ends_with(0);
+}
+
+/// Shared pages do without userfaultfd, and `info` says so: where it is forbidden, and where it
+/// cannot watch shared memory.
+#[test]
+fn userfaultfd_may_be_forbidden() {
+    let scratch = Scratch::new();
+    let shells = [
+        "exec \"$0\" \"$@\"".to_owned(),
+        filtered(&scratch, "-DWIDE"),
+        filtered(&scratch, "-DNARROW"),
+    ];
+    for (at, shell) in shells.iter().enumerate() {
+        let info = farside_after(shell, ["info", "--json"]).run().ends_with(0).stdout();
+        let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+        let limits = info["limits"].as_array().unwrap();
+        let limit = limits.iter().find(|limit| limit["limit"] == "userfaultfd").unwrap();
+        let has_userfault = limit["value"].as_bool().unwrap();
+        assert!(at == 0 || !has_userfault, "{limit}");
+        assert_eq!(limit.to_string().contains("SIGSEGV"), !has_userfault, "{limit}");
+        let app = |options: &[&str]| {
+            let small = ["app", "jacobi", "-n", "2", "--nodes", "2", "--", "--size", "64x64"];
+            farside_after(shell, small.iter().chain(options)).run()
+        };
+        let chosen = if has_userfault { "access userfault" } else { "access protect" };
+        let stdout = app(&[]).ends_with(0).stdout();
+        assert!(stdout.contains(chosen), "{chosen}: {stdout}");
+        if !has_userfault {
+            app(&["--access", "userfault"]).fails_with(&["userfaultfd"]);
+        }
+    }
 }
 
 #[test]

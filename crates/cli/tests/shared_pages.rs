@@ -1,5 +1,5 @@
-//! Programs on shared pages: `farside app fft3d | barnes | sor | jacobi` as processes, threads and
-//! simulated ranks, and `farside bench dsm`.
+//! Programs on shared pages: `farside app fft3d | barnes | sor | jacobi | tsp` as processes,
+//! threads and simulated ranks, and `farside bench dsm`.
 
 mod support;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use support::{Finished, Scratch, farside};
 
 /// The programs, each with a size at which ranks share pages and which takes but a moment.
-const PROGRAMS: [(&str, &str); 4] =
-    [("fft3d", "8x16x8"), ("barnes", "150"), ("sor", "50x70"), ("jacobi", "40x90")];
+const PROGRAMS: [(&str, &str); 5] =
+    [("fft3d", "8x16x8"), ("barnes", "150"), ("sor", "50x70"), ("jacobi", "40x90"), ("tsp", "9")];
 
 /// `farside app` with options of the job, and of the program.
 fn app(program: &str, job: &[&str], options: &[&str]) -> Finished {
@@ -69,6 +69,25 @@ fn threads_and_simulated_ranks_give_the_sequential_answer() {
 }
 
 #[test]
+fn each_array_is_told_of() {
+    let small = ["--size", "200x400", "--iterations", "4", "--stats", "--diffs"];
+    let unwanted = |diffs: &str| {
+        let options = [&small[..], &[diffs]].concat();
+        let stdout = agrees(app("sor", &["-n", "2", "--nodes", "2"], &options), 2);
+        let arrays: Vec<&str> =
+            stdout.lines().filter(|line| line.contains("diffs wanted and")).collect();
+        assert_eq!(arrays.len(), 2, "{stdout}");
+        for array in &arrays {
+            assert!(number_after(&format!("is {array}"), "is") > 0, "{stdout}");
+            assert!(number_after(array, "unwanted,") > 0, "{stdout}");
+        }
+        arrays.iter().map(|array| number_after(array, "wanted and")).sum::<u64>()
+    };
+    let (on_demand, eager) = (unwanted("on-demand"), unwanted("eager"));
+    assert!(eager > 10 * on_demand && eager > 100, "{eager} {on_demand}");
+}
+
+#[test]
 fn what_has_come_out_is_drawn() {
     let scratch = Scratch::new();
     for (program, size) in PROGRAMS {
@@ -96,6 +115,7 @@ fn what_a_program_does_not_take_is_named() {
         ("sor", &["--size", "2x2"], ["[2, 2]", "at least 4"]),
         ("sor", &["--size", "20,30"], ["20,30", "2000x1000"]),
         ("barnes", &["--size", "0"], ["[0]", "at least 1"]),
+        ("tsp", &["--size", "40"], ["40", "24"]),
         ("jacobi", &["--iterations", "some"], ["some", "a number"]),
         ("jacobi", &["--storage-limit", "-1"], ["-1", "a number"]),
         ("barnes", &["--colour", "red"], ["--colour", "--iterations"]),
@@ -179,6 +199,17 @@ fn programs_are_measured_on_one_node_and_on_several() {
             assert!(std::path::Path::new(&plots).join(plot).exists(), "{plot}");
         }
     }
+}
+
+#[test]
+fn a_work_queue_is_measured() {
+    let (records, stdout) = measured(&["--ranks", "2", "--cases", "tsp", "--size", "8"]);
+    assert_eq!(records.len(), 4, "{records:?}");
+    for record in &records {
+        assert_eq!((&record["case"], &record["copies"]), (&"tsp".into(), &"node".into()));
+        assert!(figure(record, "speedup") > 0.0 && figure(record, "messages") > 0.0, "{record}");
+    }
+    assert!(stdout.contains("tsp"), "{stdout}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use farside::dsm::{Config, Copies, Dsm};
+use farside::dsm::{Access, Config, Copies, Dsm};
 use farside::epoch::{self, Design, Mode};
 use farside::lock::Kind;
 use farside::map::Options;
@@ -14,7 +14,7 @@ use farside::{Error, ExitCause, HashMap, Lock, Node, Rank, Result, World};
 use crate::ensure;
 
 /// The kinds of work.
-pub const KINDS: [&str; 19] = [
+pub const KINDS: [&str; 20] = [
     "put",
     "get",
     "long",
@@ -31,6 +31,7 @@ pub const KINDS: [&str; 19] = [
     "dsm-barrier",
     "dsm-fault",
     "dsm-lock",
+    "dsm-merge",
     "map",
     "epoch",
     "two-sided-epoch",
@@ -210,18 +211,39 @@ fn forever(
     Ok(())
 }
 
-/// Works on shared pages: barriers with next to nothing, pages that fault by the hundred, or a
+/// Works on shared pages: barriers with next to nothing, pages that fault by the hundred, pages
+/// that threads of all ranks write, so that the words of other nodes are merged into them, or a
 /// lock.
 fn share(world: &World, kind: &str) -> Result<()> {
     const PAGES: usize = 64;
     // Ranks of one node that share their pages have no faults.
     let copies = if world.topology().nodes() == 1 { Copies::Rank } else { Copies::Node };
-    let config = Config { storage_limit: 1 << 18, copies, ..Config::new(4 * PAGES as u64 * 4096) };
-    let mut dsm = Dsm::new(world, config)?;
+    // By either kind of page faults, from one kill to the next.
+    let delay = std::env::var(DELAY).ok().and_then(|text| text.parse::<u32>().ok());
+    let access = if delay.unwrap_or(0).is_multiple_of(2) { Access::Pager } else { Access::Protect };
+    let usual = Config::new(4 * PAGES as u64 * 4096);
+    let mut dsm = Dsm::new(world, Config { storage_limit: 1 << 18, copies, access, ..usual })?;
     let each = if kind == "fault" { PAGES * 1024 } else { 1 };
+    let each = if kind == "merge" { PAGES * 256 } else { each };
     let words = dsm.alloc::<u32>(each * world.size() as usize)?;
     let mine = each * world.rank().index();
     for round in 1.. {
+        if kind == "merge" {
+            // Two threads of each rank, every fourth word of theirs.
+            let part = dsm.lend().write(words, 0..words.len())?;
+            let (me, ranks) = (world.rank().index(), world.size() as usize);
+            std::thread::scope(|scope| {
+                for mut part in part.chunks(words.len() / 2) {
+                    scope.spawn(move || {
+                        for at in (me..part.len()).step_by(4 * ranks) {
+                            part.set(at, part.get(at).wrapping_add(round));
+                        }
+                    });
+                }
+            });
+            dsm.barrier()?;
+            continue;
+        }
         if kind == "lock" {
             dsm.locked(round % 3, |dsm| dsm.set(words, 0, dsm.get(words, 0)?.wrapping_add(1)))?;
             continue;

@@ -15,8 +15,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A variable that marks the processes of this test.
 const MARK: &str = "FARSIDE_TEST_MARK";
 
-/// Kills per kind of work, ten times as many in the long run: on one node 360 in all, on several
-/// 48.
+/// Kills per kind of work, ten times as many in the long run: on one node 400 in all, on several
+/// 76.
 fn kills(nodes: u32) -> u32 {
     let few = if nodes == 1 { 20 } else { 4 };
     if std::env::var_os("FARSIDE_LONG").is_some() { 10 * few } else { few }
@@ -128,6 +128,7 @@ deaths! { 1 Shm
     in_a_barrier_of_shared_pages "dsm-barrier"
     while_pages_fault "dsm-fault"
     with_a_lock_of_shared_pages "dsm-lock"
+    while_pages_are_merged "dsm-merge"
     while_a_map_grows "map"
     in_a_passive_epoch "epoch"
     in_a_two_sided_epoch "two-sided-epoch"
@@ -150,6 +151,10 @@ mod over_nic {
         while_asleep "nothing"
         with_a_lock "lock"
         with_a_queuing_lock "queue-lock"
+        in_a_barrier_of_shared_pages "dsm-barrier"
+        while_pages_fault "dsm-fault"
+        with_a_lock_of_shared_pages "dsm-lock"
+        while_pages_are_merged "dsm-merge"
         in_a_passive_epoch "epoch"
         in_a_two_sided_epoch "two-sided-epoch"
     }
@@ -168,5 +173,7 @@ mod over_ofi {
         while_allocating "window"
         during_calls "call"
         with_a_queuing_lock "queue-lock"
+        while_pages_fault "dsm-fault"
+        while_pages_are_merged "dsm-merge"
     }
 }

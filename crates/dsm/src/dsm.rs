@@ -1,6 +1,5 @@
 //! Shared memory, as a program sees it.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use crate::config::{Access, Config, Copies, Diffs, Fetch};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::domain::{self, Domain, Domains};
 use crate::front::{FaultHandler, PagerGuard};
+use crate::lend::Lent;
 use crate::memory::Memory;
 use crate::race::Race;
 use crate::region::{Placement, Region};
@@ -114,7 +114,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
             coherence.guard.allow(0, coherence.pages_count() as u32, Allowed::Reading)?;
         }
         let region = Region::new(config.bytes, config.page_bytes as u64);
-        let coherence = Box::new(FaultHandler(RefCell::new(coherence)));
+        let coherence = Box::new(FaultHandler::new(coherence));
         if let Some(watched) = &watched {
             coherence.arm(watched)?;
         }
@@ -131,7 +131,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
 
     /// The choices that it was made with; the page size is the one that is used.
     pub fn config(&self) -> Config {
-        self.coherence.0.borrow().config
+        self.coherence.lock().config
     }
 
     /// Returns the method of the pager, or `None` if accesses are explicit.
@@ -149,7 +149,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     pub fn alloc_at<T: Plain>(&mut self, len: usize, placement: Placement) -> Result<Shared<T>> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         let offset = self.region.allocate(bytes, align_of::<T>() as u64, placement)?;
-        self.coherence.0.borrow_mut().allocations = self.region.digest();
+        self.coherence.lock().allocations = self.region.digest();
         Ok(Shared::new(offset, len))
     }
 
@@ -157,7 +157,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// there until they are overwritten.
     pub fn free<T: Plain>(&mut self, shared: Shared<T>) -> Result<()> {
         self.region.free(shared.offset())?;
-        self.coherence.0.borrow_mut().allocations = self.region.digest();
+        self.coherence.lock().allocations = self.region.digest();
         Ok(())
     }
 
@@ -177,6 +177,31 @@ impl<'w, V: Variant> Dsm<'w, V> {
         let bytes = shared.bytes(&range)?;
         self.touch(&bytes, |coherence, page| coherence.write(page))?;
         self.view_memory.view_mut(bytes)
+    }
+
+    /// Lends shared memory to threads of this rank, until the next synchronization.
+    ///
+    /// ```
+    /// # use farside::dsm::{Config, Dsm};
+    /// # farside::local(2, |world| {
+    /// # let mut dsm = Dsm::new(&world, Config::new(1 << 16))?;
+    /// let squares = dsm.alloc::<u64>(1000)?;
+    /// let mine = dsm.part_of(0..1000);
+    /// let lent = dsm.lend();
+    /// let part = lent.write(squares, mine.clone())?;
+    /// std::thread::scope(|scope| {
+    ///     for (mut part, first) in part.chunks(200).zip(mine.step_by(200)) {
+    ///         scope.spawn(move || {
+    ///             (0..part.len()).for_each(|at| part.set(at, ((first + at) as u64).pow(2)));
+    ///         });
+    ///     }
+    /// });
+    /// dsm.barrier()?;
+    /// assert_eq!(dsm.get(squares, 999)?, 999 * 999);
+    /// # dsm.close() }).unwrap();
+    /// ```
+    pub fn lend(&mut self) -> Lent<'_, 'w, V> {
+        Lent::new(self)
     }
 
     /// Loads an element.
@@ -199,7 +224,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
         if self.watched.is_some() || self.is_plain || bytes.is_empty() {
             return Ok(());
         }
-        let mut coherence = self.coherence.0.borrow_mut();
+        self.view_memory.check(bytes)?;
+        let mut coherence = self.coherence.lock();
         coherence.check()?;
         let page_bytes = coherence.config.page_bytes as u64;
         for page in bytes.start / page_bytes..bytes.end.div_ceil(page_bytes) {
@@ -314,10 +340,10 @@ impl<'w, V: Variant> Dsm<'w, V> {
         &mut self,
         body: impl FnOnce(&mut Coherence<'w, V>) -> Result<()>,
     ) -> Result<()> {
-        let coherence = self.coherence.0.get_mut();
+        let mut coherence = self.coherence.lock();
         coherence.check()?;
         // A wrong argument does no harm; a failure on the way leaves pages stale for good.
-        body(coherence).map_err(|error| {
+        body(&mut coherence).map_err(|error| {
             if error.lost_rank().is_some() { coherence.fail(error) } else { error }
         })
     }
@@ -325,19 +351,19 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// Fails if a page could not be brought up to date since the last synchronization: what was
     /// read since may be stale. Synchronizations say so, too.
     pub fn check(&self) -> Result<()> {
-        self.coherence.0.borrow().check()
+        self.coherence.lock().check()
     }
 
     /// Returns the statistics of this rank so far.
     pub fn statistics(&self) -> Statistics {
-        self.coherence.0.borrow().statistics()
+        self.coherence.lock().statistics()
     }
 
     /// Returns the statistics of this rank so far for each allocation, in the order of their
     /// places; all zero where each rank has a copy and diffs are eager. Pages that several
     /// allocations share count for each.
     pub fn array_statistics(&self) -> Vec<ArrayStatistics> {
-        let coherence = self.coherence.0.borrow();
+        let coherence = self.coherence.lock();
         let of = |(offset, end): (u64, u64)| {
             let bytes = end - offset;
             let mut array = ArrayStatistics { offset, bytes, ..ArrayStatistics::default() };
@@ -352,31 +378,31 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// Returns the times of this rank at each barrier of all ranks, if they are recorded: see
     /// [`Config::time_barriers`].
     pub fn barrier_times(&self) -> Vec<BarrierTime> {
-        self.coherence.0.borrow().records.barrier_times.clone()
+        self.coherence.lock().records.barrier_times.clone()
     }
 
     /// The segment in which messages of barriers land, for measurements of a network.
     #[doc(hidden)]
     pub fn mail_segment(&self) -> SegmentId {
-        self.coherence.0.borrow().memory.mail_segment()
+        self.coherence.lock().memory.mail_segment()
     }
 
     /// Returns the number of bytes of diffs and notices that this rank keeps.
     pub fn storage(&self) -> u64 {
-        self.coherence.0.borrow().storage()
+        self.coherence.lock().storage()
     }
 
     /// The races that this rank has found, if they are looked for. Pages are dealt out: other ranks
     /// may have found others.
     pub fn races(&self) -> Vec<Race> {
-        self.coherence.0.borrow().records.races.clone()
+        self.coherence.lock().records.races.clone()
     }
 
     /// Gives everything back. Collective.
     pub fn close(self) -> Result<()> {
         let Dsm { world, coherence, watched, .. } = self;
         // Faults must be impossible before the memory goes.
-        let coherence = coherence.0.into_inner();
+        let coherence = coherence.into_inner();
         let (memory, domain) = coherence.into_parts();
         drop(watched);
         // Ranks that have not come yet may still ask for diffs.

@@ -1,13 +1,17 @@
 //! The pager as a front end: faults become reads and writes of pages.
 
-use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use farside_fabric::{Error, Result};
-use farside_pager::{Fault, Handler, Method, Watched};
+use farside_pager::{Fault, Handler, Method, Watched, this_thread};
+use farside_rma::Context;
 
 use crate::coherence::{Allowed, Coherence, Guard};
+use crate::domain::Domain;
+use crate::memory::Memory;
 use crate::variant::Variant;
 
 /// Tells the pager what its pages allow.
@@ -35,10 +39,62 @@ pub(crate) fn watch(own: NonNull<u8>, bytes: usize, method: Method) -> Result<Ar
     unsafe { Watched::new(own, bytes, method) }.map(Arc::new).map_err(failed)
 }
 
-/// The coherence state, where a fault can find it.
-pub(crate) struct FaultHandler<'w, V>(pub(crate) RefCell<Coherence<'w, V>>);
+/// The coherence state, where the faults of all threads of the rank can find it. One thread at a
+/// time works on it.
+pub(crate) struct FaultHandler<'w, V> {
+    coherence: Mutex<Coherence<'w, V>>,
+    /// The thread that works on it, or 0.
+    holder: AtomicU64,
+}
 
-impl<V: Variant> FaultHandler<'_, V> {
+/// Holds the coherence state until dropped.
+pub(crate) struct Held<'a, 'w, V> {
+    coherence: MutexGuard<'a, Coherence<'w, V>>,
+    holder: &'a AtomicU64,
+}
+
+impl<'w, V> Deref for Held<'_, 'w, V> {
+    type Target = Coherence<'w, V>;
+
+    fn deref(&self) -> &Coherence<'w, V> {
+        &self.coherence
+    }
+}
+
+impl<'w, V> DerefMut for Held<'_, 'w, V> {
+    fn deref_mut(&mut self) -> &mut Coherence<'w, V> {
+        &mut self.coherence
+    }
+}
+
+impl<V> Drop for Held<'_, '_, V> {
+    fn drop(&mut self) {
+        self.holder.store(0, Ordering::Relaxed);
+    }
+}
+
+impl<'w, V: Variant> FaultHandler<'w, V> {
+    pub(crate) fn new(coherence: Coherence<'w, V>) -> FaultHandler<'w, V> {
+        FaultHandler { coherence: Mutex::new(coherence), holder: AtomicU64::new(0) }
+    }
+
+    /// Waits until no other thread works on the coherence state. If this one does, its code has
+    /// touched watched memory, and the process ends.
+    pub(crate) fn lock(&self) -> Held<'_, 'w, V> {
+        let me = this_thread();
+        // A thread reads its own number only if it stored that itself.
+        if self.holder.load(Ordering::Relaxed) == me {
+            std::process::abort();
+        }
+        let coherence = self.coherence.lock().unwrap_or_else(PoisonError::into_inner);
+        self.holder.store(me, Ordering::Relaxed);
+        Held { coherence, holder: &self.holder }
+    }
+
+    pub(crate) fn into_inner(self) -> Coherence<'w, V> {
+        self.coherence.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Lets it deal with the faults of its memory.
     pub(crate) fn arm(&self, watched: &Watched) -> Result<()> {
         // SAFETY: the handler stays where it is until the memory is not watched any more, or is not
@@ -47,14 +103,22 @@ impl<V: Variant> FaultHandler<'_, V> {
     }
 }
 
-// SAFETY: the coherence state touches its copy through the first mapping only. The code that
-// borrows it never touches views: a fault finds it free, or ends the process.
+// SAFETY: where faults come, the coherence state has a context of its own, and may be worked on by
+// any thread, one at a time: the assertion below is about its parts. Where accesses are explicit,
+// its context is the rank's, and no thread but the rank's reaches it.
+unsafe impl<V> Sync for FaultHandler<'_, V> {}
+
+const _: () = {
+    const fn may_change_threads<T: Send>() {}
+    may_change_threads::<(Context, Memory, Domain, PagerGuard)>();
+};
+
+// SAFETY: the coherence state touches its copy through the first mapping only. The code that holds
+// it never touches views: a fault of another thread waits for it, and one of its own ends the
+// process.
 unsafe impl<V: Variant> Handler for FaultHandler<'_, V> {
     fn handle(&self, fault: Fault) {
-        let Ok(mut coherence) = self.0.try_borrow_mut() else {
-            std::process::abort();
-        };
-        coherence.fault(fault);
+        self.lock().fault(fault);
     }
 }
 

@@ -2,7 +2,9 @@
 //! release consistency.
 //!
 //! - [`Dsm`]: the shared memory of a job; [`Shared`] slices in it, and [`View`]s of them;
-//! - [`SharedVec`]: a vector that any rank appends to and takes from;
+//! - [`SharedVec`]: a vector that any rank appends to and takes from; [`SharedHeap`]: memory that
+//!   one rank allocates and all use;
+//! - [`Lent`]: shared memory that several threads of a rank touch at the same time;
 //! - [`Config`]: which barrier, what pages hold at the start, how accesses are noticed;
 //! - [`Statistics`]: what was done; [`Race`]s: what should not have been.
 //!
@@ -23,7 +25,9 @@ mod domain;
 mod dsm;
 mod fetch;
 mod front;
+mod heap;
 mod interval;
+mod lend;
 mod lock;
 mod mail;
 mod memory;
@@ -44,8 +48,10 @@ mod vec;
 pub use config::{Access, BarrierKind, Config, Copies, Diffs, Fetch, Start};
 pub use dsm::Dsm;
 pub use farside_pager::{Method, has_userfault};
+pub use heap::SharedHeap;
+pub use lend::{Lent, Part, PartMut};
 pub use race::Race;
 pub use region::Placement;
 pub use shared::{Shared, View, ViewMut};
 pub use statistics::{ArrayStatistics, BarrierTime, Statistics};
-pub use vec::SharedVec;
+pub use vec::{LockedVec, SharedVec};

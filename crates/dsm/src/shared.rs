@@ -7,14 +7,28 @@ use std::ptr::NonNull;
 
 use farside_fabric::{Error, Result};
 use farside_rma::Plain;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// A slice of plain data in shared memory: the same on every rank. A name, not a reference: it is
 /// read and written through views, see [`Dsm::view`](crate::Dsm::view) and
 /// [`Dsm::view_mut`](crate::Dsm::view_mut).
+///
+/// It is plain data itself: it can be sent to other ranks, and kept in shared memory, where all
+/// zero is an empty slice.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(transparent)]
 pub struct Shared<T> {
-    offset: u64,
-    len: usize,
+    place: Place,
     element: PhantomData<fn() -> T>,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Place {
+    /// The first byte.
+    offset: u64,
+    /// The number of elements.
+    len: u64,
 }
 
 impl<T> Clone for Shared<T> {
@@ -27,40 +41,46 @@ impl<T> Copy for Shared<T> {}
 
 impl<T: Plain> Shared<T> {
     pub(crate) fn new(offset: u64, len: usize) -> Shared<T> {
-        Shared { offset, len, element: PhantomData }
+        Shared { place: Place { offset, len: len as u64 }, element: PhantomData }
     }
 
     /// Returns the number of elements.
     pub fn len(&self) -> usize {
-        self.len
+        self.place.len as usize
     }
 
     /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.place.len == 0
     }
 
     /// Its first byte in the shared memory.
     pub fn offset(&self) -> u64 {
-        self.offset
+        self.place.offset
     }
 
     /// The element that a byte of the shared memory belongs to, if it is one of these: says where a
     /// [`Race`](crate::Race) is.
     pub fn index_of(&self, offset: u64) -> Option<usize> {
-        let at = offset.checked_sub(self.offset)? as usize / size_of::<T>();
-        (at < self.len).then_some(at)
+        let at = offset.checked_sub(self.offset())? as usize / size_of::<T>();
+        (at < self.len()).then_some(at)
     }
 
     /// The bytes that some elements take.
     pub(crate) fn bytes(&self, range: &Range<usize>) -> Result<Range<u64>> {
-        if range.start > range.end || range.end > self.len {
+        if range.start > range.end || range.end > self.len() {
             return Err(Error::InvalidArgument(format!(
                 "elements {} to {} are not among the {} of this shared slice",
-                range.start, range.end, self.len
+                range.start,
+                range.end,
+                self.len()
             )));
         }
-        let byte = |element: usize| self.offset + (element * size_of::<T>()) as u64;
+        // What was read from memory may be any bytes; no memory ends where these do.
+        let byte = |element: usize| {
+            let bytes = (element as u64).saturating_mul(size_of::<T>() as u64);
+            self.offset().saturating_add(bytes)
+        };
         Ok(byte(range.start)..byte(range.end))
     }
 }
@@ -75,17 +95,24 @@ impl ViewMemory {
     /// # Safety
     ///
     /// `base` must be valid for reads and writes of `bytes` bytes for as long as this is used, on
-    /// this thread; faults must be resolved. There must be no other Rust references to it.
+    /// all threads of this rank; faults must be resolved. There must be no other Rust references to
+    /// it.
     pub(crate) unsafe fn new(base: NonNull<u8>, bytes: u64) -> ViewMemory {
         ViewMemory { base, bytes }
     }
 
-    fn cells<T: Plain>(&self, bytes: Range<u64>) -> Result<&[Cell<T>]> {
-        if bytes.end > self.bytes {
-            return Err(Error::InvalidArgument(
+    /// Refuses bytes that are not there.
+    pub(crate) fn check(&self, bytes: &Range<u64>) -> Result<()> {
+        match bytes.end > self.bytes {
+            false => Ok(()),
+            true => Err(Error::InvalidArgument(
                 "a shared slice belongs to another shared memory".into(),
-            ));
+            )),
         }
+    }
+
+    fn cells<T: Plain>(&self, bytes: Range<u64>) -> Result<&[Cell<T>]> {
+        self.check(&bytes)?;
         // SAFETY: inside of the memory, as was checked.
         let start = unsafe { self.base.add(bytes.start as usize) }.cast::<Cell<T>>();
         if !start.is_aligned() {
@@ -93,9 +120,10 @@ impl ViewMemory {
         }
         let len = (bytes.end - bytes.start) as usize / size_of::<T>();
         // SAFETY: aligned, inside, and any bytes are a `T`. Cells may change at any time on this
-        // thread, which is the only one of this rank: a cell is not `Sync`. Other processes read
-        // this copy, and write it, as copies of bytes or by stores of their own, which are outside
-        // of this program; ranks that are threads of it keep to the rules of the memory.
+        // thread: a cell is not `Sync`, and what is lent to other threads of this rank is borrowed
+        // as a whole, and not lent twice if one of them writes it. Other processes read this copy,
+        // and write it, as copies of bytes or by stores of their own, which are outside of this
+        // program; ranks that are threads of it keep to the rules of the memory.
         Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) })
     }
 
@@ -111,7 +139,7 @@ impl ViewMemory {
 /// Elements of a shared slice, to be read until the next synchronization.
 #[derive(Clone, Copy)]
 pub struct View<'d, T> {
-    cells: &'d [Cell<T>],
+    pub(crate) cells: &'d [Cell<T>],
 }
 
 /// Elements of a shared slice, to be read and written until the next synchronization.

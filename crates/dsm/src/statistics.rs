@@ -89,6 +89,11 @@ pub struct ArrayStatistics {
     pub write_faults: u64,
     /// Pages that were copied before they were written.
     pub twins: u64,
+    /// Diffs that were made.
+    pub diffs_made: u64,
+    /// Of these, the diffs that another node has asked for; the others were made for nothing so
+    /// far.
+    pub diffs_wanted: u64,
     /// Diffs that were fetched and applied.
     pub diffs_applied: u64,
     /// The number of times that a node heard of another's writes to a page that it was writing
@@ -109,6 +114,8 @@ impl ArrayStatistics {
             read_faults: a.read_faults + b.read_faults,
             write_faults: a.write_faults + b.write_faults,
             twins: a.twins + b.twins,
+            diffs_made: a.diffs_made + b.diffs_made,
+            diffs_wanted: a.diffs_wanted + b.diffs_wanted,
             diffs_applied: a.diffs_applied + b.diffs_applied,
             moves: a.moves + b.moves,
             moving_pages: a.moving_pages + b.moving_pages,

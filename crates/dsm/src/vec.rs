@@ -4,15 +4,20 @@ use farside_fabric::{Error, Result};
 use farside_rma::Plain;
 
 use crate::dsm::Dsm;
+use crate::heap::SharedHeap;
 use crate::region::Placement;
 use crate::shared::Shared;
 use crate::variant::Variant;
 
-/// A vector of plain data in shared memory, with a fixed capacity: a work queue, for instance.
+/// The room of a vector that grows, when it has got its first element.
+const GROWN_FIRST: usize = 4;
+
+/// A vector of plain data in shared memory, with a fixed capacity or growing on a heap: a work
+/// queue, for instance.
 ///
 /// A name, as [`Shared`] is: the same on every rank, and copied freely. Each of its methods holds
 /// its lock, so that they exclude each other; a program that holds the lock itself must not call
-/// them.
+/// them. [`SharedVec::locked`] does several things at once.
 ///
 /// ```
 /// use farside::dsm::{Config, Dsm, SharedVec};
@@ -39,7 +44,14 @@ use crate::variant::Variant;
 pub struct SharedVec<T> {
     lock: u32,
     len: Shared<u64>,
-    elements: Shared<T>,
+    kind: VecKind<T>,
+}
+
+/// The place of a vector's elements.
+enum VecKind<T> {
+    Fixed(Shared<T>),
+    /// On the heap; shared memory says where.
+    Growing(SharedHeap, Shared<Shared<T>>),
 }
 
 impl<T> Clone for SharedVec<T> {
@@ -49,6 +61,14 @@ impl<T> Clone for SharedVec<T> {
 }
 
 impl<T> Copy for SharedVec<T> {}
+
+impl<T> Clone for VecKind<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for VecKind<T> {}
 
 impl<T: Plain> SharedVec<T> {
     /// Allocates an empty vector whose methods hold this lock. Every rank does, in the same order
@@ -60,17 +80,77 @@ impl<T: Plain> SharedVec<T> {
     ) -> Result<SharedVec<T>> {
         // The length on a page with the first elements: most of what a rank needs comes at once.
         let len = dsm.alloc_at(1, Placement::Aligned(64))?;
-        Ok(SharedVec { lock, len, elements: dsm.alloc(capacity)? })
+        Ok(SharedVec { lock, len, kind: VecKind::Fixed(dsm.alloc(capacity)?) })
     }
 
-    /// Returns the number of elements that there is room for.
-    pub fn capacity(&self) -> usize {
-        self.elements.len()
+    /// Makes an empty vector that grows on a heap, with another lock than the heap's. Every rank
+    /// does, as for [`SharedVec::new`].
+    ///
+    /// ```
+    /// # use farside::dsm::{Config, Dsm, SharedHeap, SharedVec};
+    /// # farside::local(3, |world| {
+    /// # let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+    /// let heap = SharedHeap::new(&mut dsm, 1 << 18, 0)?;
+    /// let words = SharedVec::<u32>::growing(&mut dsm, heap, 1)?;
+    /// for word in 0..1000 {
+    ///     words.push(&mut dsm, word)?;
+    /// }
+    /// dsm.barrier()?;
+    /// assert_eq!(words.len(&mut dsm)?, 3000);
+    /// # dsm.barrier()?;
+    /// # dsm.close() }).unwrap();
+    /// ```
+    pub fn growing<V: Variant>(
+        dsm: &mut Dsm<'_, V>,
+        heap: SharedHeap,
+        lock: u32,
+    ) -> Result<SharedVec<T>> {
+        if lock == heap.lock() {
+            return Err(Error::InvalidArgument(format!(
+                "a shared vector that grows needs another lock than {lock}, which is its heap's"
+            )));
+        }
+        let len = dsm.alloc_at(1, Placement::Aligned(64))?;
+        Ok(SharedVec { lock, len, kind: VecKind::Growing(heap, dsm.alloc(1)?) })
+    }
+
+    /// Holds the lock of the vector while `body` works with it.
+    ///
+    /// ```
+    /// # use farside::dsm::{Config, Dsm, SharedVec};
+    /// # farside::local(3, |world| {
+    /// # let mut dsm = Dsm::new(&world, Config::new(1 << 16))?;
+    /// let tasks = SharedVec::<u32>::new(&mut dsm, 100, 7)?;
+    /// tasks.locked(&mut dsm, |tasks| (0..10).try_for_each(|task| tasks.push(task).map(drop)))?;
+    /// // A task is taken, and another one comes instead.
+    /// tasks.locked(&mut dsm, |tasks| {
+    ///     let task = tasks.pop()?.unwrap_or(0);
+    ///     tasks.push(task + 1)
+    /// })?;
+    /// # dsm.barrier()?;
+    /// # assert_eq!(tasks.len(&mut dsm)?, 30);
+    /// # dsm.barrier()?;
+    /// # dsm.close() }).unwrap();
+    /// ```
+    pub fn locked<'w, V: Variant, R>(
+        &self,
+        dsm: &mut Dsm<'w, V>,
+        body: impl FnOnce(&mut LockedVec<'_, 'w, T, V>) -> Result<R>,
+    ) -> Result<R> {
+        dsm.locked(self.lock, |dsm| body(&mut LockedVec { vec: *self, dsm }))
+    }
+
+    /// Returns the number of elements that there is room for, or `None` if it grows.
+    pub fn capacity(&self) -> Option<usize> {
+        match self.kind {
+            VecKind::Fixed(elements) => Some(elements.len()),
+            VecKind::Growing(..) => None,
+        }
     }
 
     /// Returns the number of elements.
     pub fn len<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<usize> {
-        dsm.locked(self.lock, |dsm| self.length(dsm))
+        self.locked(dsm, |held| held.len())
     }
 
     /// Returns whether there are no elements.
@@ -80,36 +160,89 @@ impl<T: Plain> SharedVec<T> {
 
     /// Appends an element, and returns its index.
     pub fn push<V: Variant>(&self, dsm: &mut Dsm<'_, V>, value: T) -> Result<usize> {
-        dsm.locked(self.lock, |dsm| {
-            let len = self.length(dsm)?;
-            if len >= self.capacity() {
-                return Err(Error::Exhausted(format!(
-                    "a shared vector has {} elements, and no room for another: make it with a \
-                     larger capacity",
-                    self.capacity()
-                )));
-            }
-            dsm.set(self.elements, len, value)?;
-            dsm.set(self.len, 0, len as u64 + 1)?;
-            Ok(len)
-        })
+        self.locked(dsm, |held| held.push(value))
     }
 
     /// Takes the last element, if there is one.
     pub fn pop<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<Option<T>> {
-        dsm.locked(self.lock, |dsm| {
-            let Some(last) = self.length(dsm)?.checked_sub(1) else { return Ok(None) };
-            dsm.set(self.len, 0, last as u64)?;
-            dsm.get(self.elements, last).map(Some)
-        })
+        self.locked(dsm, |held| held.pop())
     }
 
     /// Returns a copy of all elements.
     pub fn to_vec<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<Vec<T>> {
-        dsm.locked(self.lock, |dsm| Ok(dsm.view(self.elements, 0..self.length(dsm)?)?.to_vec()))
+        self.locked(dsm, |held| held.to_vec())
+    }
+}
+
+/// A shared vector whose lock this rank holds. See [`SharedVec::locked`].
+pub struct LockedVec<'a, 'w, T, V: Variant> {
+    vec: SharedVec<T>,
+    dsm: &'a mut Dsm<'w, V>,
+}
+
+impl<'w, T: Plain, V: Variant> LockedVec<'_, 'w, T, V> {
+    /// Returns the shared memory, for what the same lock guards.
+    pub fn dsm(&mut self) -> &mut Dsm<'w, V> {
+        self.dsm
     }
 
-    fn length<V: Variant>(&self, dsm: &Dsm<'_, V>) -> Result<usize> {
-        Ok(dsm.get(self.len, 0)? as usize)
+    /// Returns the number of elements.
+    pub fn len(&self) -> Result<usize> {
+        Ok(self.dsm.get(self.vec.len, 0)? as usize)
+    }
+
+    /// Returns whether there are no elements.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Appends an element, and returns its index.
+    pub fn push(&mut self, value: T) -> Result<usize> {
+        let len = self.len()?;
+        let elements = self.room_for_another(len)?;
+        self.dsm.set(elements, len, value)?;
+        self.dsm.set(self.vec.len, 0, len as u64 + 1)?;
+        Ok(len)
+    }
+
+    /// Takes the last element, if there is one.
+    pub fn pop(&mut self) -> Result<Option<T>> {
+        let Some(last) = self.len()?.checked_sub(1) else { return Ok(None) };
+        self.dsm.set(self.vec.len, 0, last as u64)?;
+        self.dsm.get(self.elements()?, last).map(Some)
+    }
+
+    /// Returns a copy of all elements.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        Ok(self.dsm.view(self.elements()?, 0..self.len()?)?.to_vec())
+    }
+
+    fn elements(&self) -> Result<Shared<T>> {
+        match self.vec.kind {
+            VecKind::Fixed(elements) => Ok(elements),
+            VecKind::Growing(_, place) => self.dsm.get(place, 0),
+        }
+    }
+
+    /// Returns the elements, of which there are `len`, with room for one more.
+    fn room_for_another(&mut self, len: usize) -> Result<Shared<T>> {
+        let elements = self.elements()?;
+        if len < elements.len() {
+            return Ok(elements);
+        }
+        let VecKind::Growing(heap, place) = self.vec.kind else {
+            return Err(Error::Exhausted(format!(
+                "a shared vector has {len} elements, and no room for another: make it with a \
+                 larger capacity, or let it grow"
+            )));
+        };
+        let larger = heap.alloc::<T>(self.dsm, (2 * len).max(GROWN_FIRST))?;
+        let known = self.dsm.view(elements, 0..len)?.to_vec();
+        self.dsm.view_mut(larger, 0..len)?.copy_from(0, &known);
+        self.dsm.set(place, 0, larger)?;
+        if !elements.is_empty() {
+            heap.free(self.dsm, elements)?;
+        }
+        Ok(larger)
     }
 }

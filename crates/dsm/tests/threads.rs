@@ -308,6 +308,40 @@ fn pages_of_one_node_cost_one_fault() {
 }
 
 #[test]
+fn diffs_that_nobody_wants_are_told_apart() {
+    const PAGES: usize = 20;
+    const ROUNDS: u32 = 10;
+    for diffs in [Diffs::Eager, Diffs::OnDemand] {
+        let config = Config { diffs, ..Config::new(1 << 20) };
+        let arrays = Local::new(2).unwrap().topology("node:2").run(|world| {
+            let mut dsm = Dsm::new(&world, config)?;
+            let words = dsm.alloc_at::<u32>(2 * PAGES * 1024, Placement::Pages)?;
+            let part = dsm.part_of(0..2 * PAGES * 1024);
+            let edge = if world.rank() == Rank(0) { PAGES * 1024 } else { 0 };
+            for round in 1..=ROUNDS {
+                let view = dsm.view_mut(words, part.clone())?;
+                (0..part.len()).step_by(512).for_each(|at| view.set(at, round));
+                dsm.barrier()?;
+                assert_eq!(dsm.get(words, edge)?, round);
+                dsm.barrier()?;
+            }
+            let arrays = dsm.array_statistics();
+            dsm.close().map(|()| arrays[0])
+        });
+        let rounds = u64::from(ROUNDS);
+        for array in arrays.unwrap() {
+            // Once in each round, and with its neighbours the first time.
+            assert!((rounds..=rounds + 3).contains(&array.diffs_wanted), "{diffs:?}: {array:?}");
+            let made = match diffs {
+                Diffs::Eager => PAGES as u64 * rounds,
+                Diffs::OnDemand => array.diffs_wanted,
+            };
+            assert_eq!(array.diffs_made, made, "{diffs:?}: {array:?}");
+        }
+    }
+}
+
+#[test]
 fn wrong_locks_and_slices_are_named() {
     farside::local(1, |world| {
         let mut dsm = Dsm::new(&world, Config { locks: 3, ..Config::new(8192) })?;

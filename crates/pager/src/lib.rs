@@ -54,10 +54,11 @@ pub struct Fault {
 ///
 /// # Safety
 ///
-/// It is called on the thread that armed the memory, in the middle of any access to it: whatever it
-/// touches must be in order at those moments. It must not panic, and must not touch the watched
-/// memory itself. It must allow what was tried, or the access is tried again for ever.
-pub unsafe trait Handler {
+/// It is called on any thread that touches the memory, on several at the same time, and in the
+/// middle of any access to it: whatever it touches must be in order at those moments. It must not
+/// panic, and must not touch the watched memory itself. It must allow what was tried, or the access
+/// is tried again for ever.
+pub unsafe trait Handler: Sync {
     /// Deals with a fault.
     fn handle(&self, fault: Fault);
 }
@@ -90,6 +91,13 @@ impl fmt::Display for Method {
 /// The size of a page of this machine.
 pub fn page_bytes() -> usize {
     rustix::param::page_size()
+}
+
+/// Returns a number that no other thread has at the same time, and that is not 0. A handler may ask
+/// for it.
+pub fn this_thread() -> u64 {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::pthread_self() as u64 }
 }
 
 /// Returns whether the system lets this process watch memory by userfaultfd.

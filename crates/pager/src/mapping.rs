@@ -79,12 +79,12 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Lets a handler deal with the faults of this thread in this memory, until this is dropped or
+    /// Lets a handler deal with the faults of all threads in this memory, until this is dropped or
     /// armed again.
     ///
     /// # Safety
     ///
-    /// The handler must live until then.
+    /// The handler must live until then, and no thread may touch the memory at that moment.
     pub unsafe fn arm(&self, handler: &(dyn Handler + '_)) -> Result<(), Error> {
         let mut armed = self.armed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *armed = None;

@@ -3,7 +3,7 @@
 //! A signal has no argument but an address, so which memory is watched must be known to the process
 //! as a whole. This is the one place of farside that keeps such a table; it is read without locks.
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use crate::{Error, Fault, Handler};
@@ -16,8 +16,6 @@ struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
     page_bytes: AtomicUsize,
-    /// The thread whose faults are handled.
-    thread: AtomicU64,
     handler: AtomicPtr<HandlerCell>,
 }
 
@@ -29,7 +27,6 @@ static TABLE: [Slot; SLOTS] = [const {
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
         page_bytes: AtomicUsize::new(1),
-        thread: AtomicU64::new(0),
         handler: AtomicPtr::new(std::ptr::null_mut()),
     }
 }; SLOTS];
@@ -46,7 +43,8 @@ pub(crate) struct Armed {
 impl Armed {
     /// # Safety
     ///
-    /// The handler must live as long as what is returned.
+    /// The handler must live as long as what is returned, and no thread may touch the memory when
+    /// that is dropped.
     pub(crate) unsafe fn new(
         start: usize,
         bytes: usize,
@@ -59,7 +57,6 @@ impl Armed {
         let slot = free.ok_or(Error { call: "watching one more memory", errno: libc::ENOSPC })?;
         slot.start.store(start, Ordering::Relaxed);
         slot.page_bytes.store(page_bytes, Ordering::Relaxed);
-        slot.thread.store(this_thread(), Ordering::Relaxed);
         // SAFETY: only the lifetime changes, and that the handler lives long enough is the caller's
         // promise.
         let handler = unsafe {
@@ -77,14 +74,9 @@ impl Drop for Armed {
         let _changes = CHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let handler = self.slot.handler.load(Ordering::Relaxed);
         self.slot.end.store(0, Ordering::Release);
-        // SAFETY: it was made by `Box::into_raw`, and only its own thread, which is here, uses it.
+        // SAFETY: it was made by `Box::into_raw`, and nobody touches the memory at this moment.
         drop(unsafe { Box::from_raw(handler) });
     }
-}
-
-fn this_thread() -> u64 {
-    // SAFETY: it has no preconditions.
-    unsafe { libc::pthread_self() as u64 }
 }
 
 /// Takes over the two signals, once.
@@ -133,7 +125,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     pass_on(signal, info, context);
 }
 
-/// Runs the handler if the address is in memory that this thread watches; returns whether it is.
+/// Runs the handler if the address is in memory that is watched; returns whether it is.
 fn deal_with(address: usize, is_write: Option<bool>) -> bool {
     let here = |slot: &&Slot| {
         let end = slot.end.load(Ordering::Acquire);
@@ -142,13 +134,9 @@ fn deal_with(address: usize, is_write: Option<bool>) -> bool {
     let Some(slot) = TABLE.iter().find(here) else {
         return false;
     };
-    if slot.thread.load(Ordering::Relaxed) != this_thread() {
-        say("farside: shared memory is used by a thread that it does not belong to\n");
-        return false;
-    }
     let page =
         (address - slot.start.load(Ordering::Relaxed)) / slot.page_bytes.load(Ordering::Relaxed);
-    // SAFETY: the slot is this thread's, so that it is not disarmed meanwhile, and its handler
+    // SAFETY: the memory is being touched, so that it is not disarmed meanwhile, and its handler
     // lives.
     let handler = unsafe { &*(*slot.handler.load(Ordering::Relaxed)).0 };
     handler.handle(Fault { page, is_write });
@@ -180,12 +168,6 @@ fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
             libc::signal(signal, libc::SIG_DFL);
         },
     }
-}
-
-/// Says something without locks and without the heap.
-fn say(text: &str) {
-    // SAFETY: the bytes are valid; what cannot be written is not said.
-    let _ = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
 /// Returns whether the access that faulted was a write, where the processor tells.

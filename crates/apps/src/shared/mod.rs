@@ -1,4 +1,4 @@
-//! Programs on shared memory, as in \[BST97\]: 3D-FFT, Barnes-Hut, SOR and Jacobi.
+//! Programs on shared memory: 3D-FFT, Barnes-Hut, SOR and Jacobi as in \[BST97\], and a work queue.
 //!
 //! Each is an ordinary shared-memory program: ranks read what they need, write what is theirs, and
 //! meet. What comes out is compared with a sequential run.
@@ -9,6 +9,7 @@ mod jacobi;
 mod options;
 mod picture;
 mod sor;
+mod tsp;
 
 use std::io::Write;
 use std::ops::Range;
@@ -228,6 +229,7 @@ impl Options {
             Program::Barnes => Box::new(barnes::Barnes::new(size, iterations)?),
             Program::Sor => Box::new(sor::Sor::new(size, iterations)?),
             Program::Jacobi => Box::new(jacobi::Jacobi::new(size, iterations)?),
+            Program::Tsp => Box::new(tsp::Tsp::new(size, iterations)?),
         })
     }
 
@@ -328,13 +330,13 @@ fn report(options: &Options, outcome: &Outcome) -> Result<()> {
 /// Says what was done with an array, and what could be done about it.
 fn report_array(array: &ArrayStatistics) -> Result<()> {
     say(format_args!(
-        "  array        at byte {}, {} bytes: {} read faults, {} write faults, {} twins, {} diffs \
-         applied",
-        array.offset,
-        array.bytes,
-        array.read_faults,
-        array.write_faults,
-        array.twins,
+        "  array        at byte {}, {} bytes: {} read faults, {} write faults, {} twins",
+        array.offset, array.bytes, array.read_faults, array.write_faults, array.twins
+    ))?;
+    say(format_args!(
+        "               {} diffs wanted and {} unwanted, {} applied",
+        array.diffs_wanted,
+        array.diffs_made.saturating_sub(array.diffs_wanted),
         array.diffs_applied
     ))?;
     if array.moves == 0 {

@@ -17,11 +17,14 @@ pub enum Program {
     Sor,
     /// Jacobi's method.
     Jacobi,
+    /// The shortest round trip, by branch and bound.
+    Tsp,
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Program; 4] = [Program::Fft3d, Program::Barnes, Program::Sor, Program::Jacobi];
+    pub const ALL: [Program; 5] =
+        [Program::Fft3d, Program::Barnes, Program::Sor, Program::Jacobi, Program::Tsp];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -30,16 +33,18 @@ impl Program {
             Program::Barnes => "barnes",
             Program::Sor => "sor",
             Program::Jacobi => "jacobi",
+            Program::Tsp => "tsp",
         }
     }
 
-    /// The size in \[BST97\], and how many iterations.
+    /// The size, in \[BST97\] if it is there, and how many iterations.
     fn usual(self) -> (&'static [usize], usize) {
         match self {
             Program::Fft3d => (&[64, 64, 64], 6),
             Program::Barnes => (&[5000], 6),
             Program::Sor => (&[2000, 1000], 10),
             Program::Jacobi => (&[1200, 1200], 10),
+            Program::Tsp => (&[15], 2),
         }
     }
 }
@@ -49,9 +54,10 @@ const FLAGS: [Flag; 16] = [
     Flag::new(
         "--size",
         "NxN…",
-        "planes, rows and columns of fft3d; bodies of barnes; rows and columns of the others",
+        "planes, rows and columns of fft3d; bodies of barnes; cities of tsp; rows and columns of \
+         sor and jacobi",
     ),
-    Flag::new("--iterations", "N", "how many iterations, or steps"),
+    Flag::new("--iterations", "N", "how many iterations, steps, or problems"),
     Flag::new("--barrier", "BARRIER", "how ranks meet: central, tree [default: tree]"),
     Flag::new("--start", "START", "what pages hold at the start: original, zero [default: zero]"),
     Flag::new(
@@ -90,9 +96,9 @@ pub(crate) fn help() -> String {
 pub struct Options {
     /// Which program.
     pub program: Program,
-    /// Its size: planes, rows and columns; rows and columns; or bodies.
+    /// Its size: planes, rows and columns; rows and columns; bodies; or cities.
     pub size: Vec<usize>,
-    /// How many iterations, or steps.
+    /// How many iterations, steps, or problems.
     pub iterations: usize,
     /// How ranks meet.
     pub barrier: BarrierKind,

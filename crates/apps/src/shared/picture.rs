@@ -48,6 +48,25 @@ pub(crate) fn points(title: &str, points: &[(f64, f64)]) -> String {
     svg.finish()
 }
 
+/// A round trip through places of a square that begins at 0, 0.
+pub(crate) fn trip(title: &str, places: &[(f64, f64)]) -> String {
+    let reach = places.iter().map(|(x, y)| x.max(*y)).fold(1e-9, f64::max);
+    let scale = |value: f64| Number(20.0 + value / reach * (WIDTH - 40.0));
+    let mut svg = Document::new(WIDTH, WIDTH, title);
+    svg.push(format_args!("<rect width=\"{WIDTH}\" height=\"{WIDTH}\" fill=\"#10131a\"/>\n"));
+    for (at, &(x, y)) in places.iter().enumerate() {
+        let (next_x, next_y) = places[(at + 1) % places.len()];
+        let (x, y) = (scale(x), scale(y));
+        svg.push(format_args!(
+            "<line x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{}\" stroke=\"#7fb2ff\"/>\n\
+             <circle cx=\"{x}\" cy=\"{y}\" r=\"4\" fill=\"#ffd27f\"/>\n",
+            scale(next_x),
+            scale(next_y)
+        ));
+    }
+    svg.finish()
+}
+
 /// From dark blue over red to bright yellow.
 fn colour(share: f64) -> (u8, u8, u8) {
     let mix = |from: f64, to: f64, share: f64| (from + (to - from) * share.clamp(0.0, 1.0)) as u8;
@@ -74,5 +93,7 @@ mod tests {
             "{svg}"
         );
         assert_eq!(field("t", &[], 0).matches("<rect").count(), 0);
+        let svg = trip("t", &[(0.0, 0.0), (2.0, 0.0), (0.0, 2.0)]);
+        assert!(svg.contains(r#"x1="20" y1="580" x2="20" y2="20""#), "{svg}");
     }
 }

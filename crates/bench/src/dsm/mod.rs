@@ -26,7 +26,9 @@ use crate::rivals::Rival;
 
 pub use report::{plot, tables};
 
-const CASES: [&str; 4] = ["fft3d", "barnes", "sor", "jacobi"];
+const CASES: [&str; 5] = ["fft3d", "barnes", "sor", "jacobi", "tsp"];
+/// How many of them are in the paper, and run in virtual time unless others are asked for.
+const CASES_OF_PAPER: usize = 4;
 /// How long a program may take on real ranks.
 const RUN_MAX: Duration = Duration::from_secs(120);
 
@@ -166,7 +168,7 @@ impl driver::Plan for Plan {
 pub struct Options {
     /// What every bench is told.
     pub setting: Setting,
-    /// Which programs; all if empty.
+    /// Which programs; if empty all, or those of the paper in virtual time.
     pub cases: Vec<String>,
     /// Which barriers; both if empty.
     pub barriers: Vec<String>,
@@ -191,7 +193,7 @@ pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(1)?;
     options.setting.check_one_server()?;
     ensure!(options.setting.against.is_empty(), "no rival has shared pages: leave out --against");
-    let cases = driver::choose(&options.cases, &CASES)?;
+    let cases = cases(options)?;
     for barrier in &options.barriers {
         barrier.parse::<BarrierKind>()?;
     }
@@ -243,6 +245,15 @@ pub fn run(options: &Options) -> Result<Findings> {
         }
     }
     driver::run(&options.setting, &plans, &[])
+}
+
+/// The programs that are measured.
+fn cases(options: &Options) -> Result<Vec<String>> {
+    let mut cases = driver::choose(&options.cases, &CASES)?;
+    if options.cases.is_empty() && options.setting.sim.is_some() {
+        cases.truncate(CASES_OF_PAPER);
+    }
+    Ok(cases)
 }
 
 /// The kinds of copies and diffs that are measured, as arguments of a program. In virtual time they
@@ -337,6 +348,19 @@ mod tests {
         assert_eq!(read.label(), plan.label());
         assert!(read.verify);
         assert!(Plan::new("swim", Vec::new(), true).is_err());
+    }
+
+    #[test]
+    fn the_programs_of_the_paper_are_those_of_virtual_time() {
+        let of = |sim, cases: &[&str]| {
+            let setting = Setting { sim, ..setting() };
+            let names = cases.iter().map(|&case| case.to_owned()).collect();
+            super::cases(&Options { setting, cases: names, ..options() })
+        };
+        let machine = || setting().sim;
+        assert_eq!(of(machine(), &[]).unwrap(), ["fft3d", "barnes", "sor", "jacobi"]);
+        assert_eq!(of(machine(), &["tsp"]).unwrap(), ["tsp"]);
+        assert_eq!(of(None, &[]).unwrap(), CASES);
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub(super) struct Arguments {
     /// At how many ranks; by default 2, 4 and 8, or one on each node
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     ranks: Vec<u32>,
-    /// Which programs: fft3d, barnes, sor, jacobi; all by default
+    /// Which programs: fft3d, barnes, sor, jacobi, tsp; all by default, and those of the paper, all
+    /// but tsp, in virtual time
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// Which barriers: central, tree; both by default

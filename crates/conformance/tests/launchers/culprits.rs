@@ -25,7 +25,7 @@ fn every_survivor_names_the_killed_rank(launcher: Launcher) {
     let before = shared_files();
     let (mut blamed, mut told) = (Vec::new(), 0);
     for kill in 0..kills() {
-        let kind = KINDS[kill * 5 % KINDS.len()];
+        let kind = KINDS[kill * 7 % KINDS.len()];
         let (victim, delay_us) = (kill * 7 / 3 % RANKS, kill * 7919 % 30_000);
         let nodes = if kind.starts_with("dsm") { 1 } else { 1 + kill % 2 };
         // A launcher that sees a failure ends the others.

@@ -21,8 +21,10 @@ use crate::diff::{self, Made};
 use crate::variant::Variant;
 
 /// The words ahead of a stored diff: the place of the next one plus 1, the number of its notice in
-/// two halves, its order, and its length.
-const DIFF_HEADER: usize = 5;
+/// two halves, its order, its length, and whether it was asked for.
+const DIFF_HEADER: usize = 6;
+/// The last of them.
+const WANTED: usize = 5;
 
 /// A diff that is stored, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +136,7 @@ impl Table {
     ) -> Result<(), NoRoom> {
         let at = self.word(DIFF_WORDS) as usize;
         let words = diff.len() - DIFF_HEADER;
-        let header = [0, number as u32, (number >> 32) as u32, order, words as u32];
+        let header = [0, number as u32, (number >> 32) as u32, order, words as u32, 0];
         diff[..DIFF_HEADER].copy_from_slice(&header);
         if !self.diffs.put(at as u64 * 4, diff.as_bytes()) {
             return Err(NoRoom { wanted_words: at + diff.len() });
@@ -146,6 +148,7 @@ impl Table {
         self.set_field(page, Field::LastDiff, at as u64 + 1);
         self.set_word(DIFF_WORDS, (at + diff.len()) as u64);
         self.set_word(DIFFS_MADE, self.word(DIFFS_MADE) + 1);
+        self.count(page, Field::DiffsMade);
         Ok(())
     }
 
@@ -164,7 +167,7 @@ impl Table {
             if !self.diffs.get(at as u64 * 4, header.as_mut_bytes()) {
                 break;
             }
-            let [link, low, high, order, words] = header;
+            let [link, low, high, order, words, _] = header;
             let number = u64::from(low) | (u64::from(high) << 32);
             if number > after && number <= upto {
                 let (at, words) = (at + DIFF_HEADER, words as usize);
@@ -173,6 +176,16 @@ impl Table {
             next = link.into();
         }
         found
+    }
+
+    /// Notes that another domain has asked for a stored diff of a page.
+    pub(crate) fn note_wanted(&self, page: u32, diff: &StoredDiff) {
+        let at = diff.at - DIFF_HEADER + WANTED;
+        let mut is_known = 0u32;
+        if self.diffs.get(at as u64 * 4, is_known.as_mut_bytes()) && is_known == 0 {
+            self.set_diff_word(at, 1);
+            self.count(page, Field::DiffsWanted);
+        }
     }
 
     /// Merges words of another domain into a page, which ranks of this one may be storing to. The

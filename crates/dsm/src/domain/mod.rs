@@ -233,6 +233,8 @@ impl Domain {
             if me != self.home() {
                 continue;
             }
+            array.diffs_made += state.table.field(page as u32, Field::DiffsMade);
+            array.diffs_wanted += state.table.field(page as u32, Field::DiffsWanted);
             let moves = state.table.field(page as u32, Field::Moves);
             array.moves += moves;
             if moves > 0 {

@@ -75,7 +75,7 @@ impl<V: Variant> Coherence<'_, V> {
                 section.note_writer(page, order, domain);
                 section.add_writer(page, domain);
                 if section.is_open(page) {
-                    section.set_field(page, Field::Moves, section.field(page, Field::Moves) + 1);
+                    section.count(page, Field::Moves);
                 }
                 section.push_change(changes, page);
             }

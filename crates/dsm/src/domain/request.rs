@@ -123,6 +123,7 @@ pub(crate) fn serve<V: Variant>(served: &Served, bytes_max: usize, asked: &[u8])
             let later = (stored.len() - at) * DIFF_NUMBERS;
             let used = diffs.bytes().len() + HEADER_NUMBERS + later;
             let is_here = used + diff.words * 4 <= bytes_max;
+            section.note_wanted(wanted.page, diff);
             diffs.number(diff.order);
             diffs.number(diff.words as u32);
             diffs.number(if is_here { 0 } else { diff.at as u32 + 1 });

@@ -59,9 +59,12 @@ pub(crate) enum Field {
     Writers,
     /// The number of notices of other domains that came while this one was writing it.
     Moves,
+    /// The number of diffs that were made of it, and of those that another domain has asked for.
+    DiffsMade,
+    DiffsWanted,
 }
 
-const PAGE_FIELDS: usize = 14;
+const PAGE_FIELDS: usize = 15;
 
 /// The numbers of a domain's notices for a page: the last one known here, and the last one whose
 /// diff was applied.
@@ -167,6 +170,11 @@ impl Table {
 
     pub(crate) fn set_field(&self, page: u32, field: Field, value: u64) {
         self.set_word(self.extents.page(page) + field as usize, value);
+    }
+
+    /// Adds 1 to a field that counts.
+    pub(crate) fn count(&self, page: u32, field: Field) {
+        self.set_field(page, field, self.field(page, field) + 1);
     }
 
     pub(crate) fn is_open(&self, page: u32) -> bool {

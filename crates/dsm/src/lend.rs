@@ -1,0 +1,236 @@
+//! Shared memory for several threads of a rank at the same time.
+//!
+//! The memory is borrowed as a whole, so that there are no views and no synchronizations meanwhile;
+//! what one thread writes is lent once, and can be divided.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use farside_fabric::{Error, Result};
+use farside_rma::Plain;
+
+use crate::dsm::Dsm;
+use crate::shared::Shared;
+use crate::variant::{Right, Variant};
+
+/// Shared memory that is lent to threads of this rank. See [`Dsm::lend`].
+///
+/// What it lends lives until the next synchronization at most, as views do:
+///
+/// ```compile_fail,E0502
+/// # use farside::dsm::{Config, Dsm, Shared};
+/// fn too_long(dsm: &mut Dsm<'_>, words: Shared<u32>) -> farside::Result<()> {
+///     let mut part = dsm.lend().write(words, 0..2)?;
+///     dsm.barrier()?;
+///     part.set(0, 1);
+///     Ok(())
+/// }
+/// ```
+///
+/// A view belongs to the rank's own thread, and a part to one thread at a time:
+///
+/// ```compile_fail,E0277
+/// # use farside::dsm::ViewMut;
+/// fn of_a_view(view: ViewMut<'_, u32>) {
+///     std::thread::scope(|scope| _ = scope.spawn(move || view.set(0, 1)));
+/// }
+/// ```
+///
+/// ```compile_fail,E0382
+/// # use farside::dsm::PartMut;
+/// fn twice(mut part: PartMut<'_, u32>) {
+///     std::thread::scope(|scope| _ = scope.spawn(move || part.set(0, 1)));
+///     part.set(0, 2);
+/// }
+/// ```
+pub struct Lent<'d, 'w, V: Variant = Right> {
+    dsm: &'d Dsm<'w, V>,
+    lent: RefCell<Ranges>,
+}
+
+impl<'d, 'w, V: Variant> Lent<'d, 'w, V> {
+    pub(crate) fn new(dsm: &'d mut Dsm<'w, V>) -> Lent<'d, 'w, V> {
+        Lent { dsm, lent: RefCell::default() }
+    }
+
+    /// Lends elements to be read, by any number of threads. Fails if some of them are lent to be
+    /// written.
+    pub fn read<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<Part<'d, T>> {
+        self.lent.borrow_mut().read(shared.bytes(&range)?)?;
+        Ok(Part { cells: self.dsm.view(shared, range)?.cells })
+    }
+
+    /// Lends elements to be read and written, by one thread, or by several between which they are
+    /// divided. Fails if some of them are lent already.
+    pub fn write<T: Plain>(
+        &self,
+        shared: Shared<T>,
+        range: Range<usize>,
+    ) -> Result<PartMut<'d, T>> {
+        self.lent.borrow_mut().write(shared.bytes(&range)?)?;
+        Ok(PartMut { cells: self.dsm.view_mut(shared, range)?.cells() })
+    }
+}
+
+/// The bytes that are lent.
+#[derive(Default)]
+struct Ranges {
+    /// Where each begins, with where it ends; no two overlap.
+    written: BTreeMap<u64, u64>,
+    read: BTreeMap<u64, u64>,
+}
+
+impl Ranges {
+    fn read(&mut self, bytes: Range<u64>) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        refuse_overlap(&self.written, &bytes)?;
+        let mut all = bytes;
+        while let Some(known) = overlap(&self.read, &all) {
+            self.read.remove(&known.start);
+            all = all.start.min(known.start)..all.end.max(known.end);
+        }
+        self.read.insert(all.start, all.end);
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: Range<u64>) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        refuse_overlap(&self.written, &bytes)?;
+        refuse_overlap(&self.read, &bytes)?;
+        self.written.insert(bytes.start, bytes.end);
+        Ok(())
+    }
+}
+
+/// Returns the last of the ranges that has bytes of another one.
+fn overlap(ranges: &BTreeMap<u64, u64>, bytes: &Range<u64>) -> Option<Range<u64>> {
+    let (&start, &end) = ranges.range(..bytes.end).next_back()?;
+    (end > bytes.start).then_some(start..end)
+}
+
+fn refuse_overlap(ranges: &BTreeMap<u64, u64>, bytes: &Range<u64>) -> Result<()> {
+    match overlap(ranges, bytes) {
+        None => Ok(()),
+        Some(known) => Err(Error::InvalidArgument(format!(
+            "bytes {} to {} of shared memory cannot be lent: bytes {} to {} are lent already, and \
+             what is written is lent once",
+            bytes.start, bytes.end, known.start, known.end
+        ))),
+    }
+}
+
+/// Elements of a shared slice that threads of this rank read. See [`Lent::read`].
+#[derive(Clone, Copy)]
+pub struct Part<'d, T> {
+    cells: &'d [Cell<T>],
+}
+
+/// Elements of a shared slice that one thread of this rank reads and writes. See [`Lent::write`].
+pub struct PartMut<'d, T> {
+    cells: &'d [Cell<T>],
+}
+
+// SAFETY: the cells are lent to be read only, so that no thread of this rank changes them.
+unsafe impl<T: Plain> Send for Part<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Plain> Sync for Part<'_, T> {}
+// SAFETY: the cells are lent to this part alone, which can be divided and not copied.
+unsafe impl<T: Plain> Send for PartMut<'_, T> {}
+// SAFETY: as above; through a shared reference to the part they are only read.
+unsafe impl<T: Plain> Sync for PartMut<'_, T> {}
+
+macro_rules! reading {
+    ($part:ident) => {
+        impl<T: Plain> $part<'_, T> {
+            /// Returns the number of elements.
+            pub fn len(&self) -> usize {
+                self.cells.len()
+            }
+
+            /// Returns whether there are none.
+            pub fn is_empty(&self) -> bool {
+                self.cells.is_empty()
+            }
+
+            /// Loads an element. Panics if there is none with this index, as slices do.
+            #[inline]
+            pub fn get(&self, index: usize) -> T {
+                self.cells[index].get()
+            }
+
+            /// All elements, in order.
+            pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_ {
+                self.cells.iter().map(Cell::get)
+            }
+
+            /// A copy of all elements.
+            pub fn to_vec(&self) -> Vec<T> {
+                self.iter().collect()
+            }
+        }
+    };
+}
+reading!(Part);
+reading!(PartMut);
+
+impl<'d, T: Plain> PartMut<'d, T> {
+    /// Stores an element. Panics if there is none with this index, as slices do.
+    #[inline]
+    pub fn set(&mut self, index: usize, value: T) {
+        self.cells[index].set(value);
+    }
+
+    /// The elements as cells: ordinary memory.
+    pub fn cells(&mut self) -> &[Cell<T>] {
+        self.cells
+    }
+
+    /// Copies elements in, from `index` on.
+    pub fn copy_from(&mut self, index: usize, from: &[T]) {
+        for (cell, &value) in self.cells[index..][..from.len()].iter().zip(from) {
+            cell.set(value);
+        }
+    }
+
+    /// Divides it in two, the second one from `middle` on. Panics if there are fewer elements.
+    #[must_use]
+    pub fn split_at(self, middle: usize) -> (PartMut<'d, T>, PartMut<'d, T>) {
+        let (first, second) = self.cells.split_at(middle);
+        (PartMut { cells: first }, PartMut { cells: second })
+    }
+
+    /// Divides it into parts of `len` elements; the last one may have fewer. Panics if `len` is 0.
+    pub fn chunks(self, len: usize) -> impl ExactSizeIterator<Item = PartMut<'d, T>> {
+        self.cells.chunks(len).map(|cells| PartMut { cells })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_lent_once() {
+        let mut ranges = Ranges::default();
+        ranges.write(8..16).unwrap();
+        ranges.write(16..24).unwrap();
+        ranges.read(40..48).unwrap();
+        ranges.read(56..64).unwrap();
+        ranges.read(44..60).unwrap();
+        assert_eq!(ranges.read, BTreeMap::from([(40, 64)]));
+        for taken in [0..9, 15..17, 23..30, 0..100, 10..12, 39..41, 63..70, 50..51] {
+            assert!(ranges.write(taken.clone()).is_err(), "{taken:?}");
+        }
+        for taken in [0..9, 20..21, 0..100] {
+            assert!(ranges.read(taken.clone()).is_err(), "{taken:?}");
+        }
+        for free in [0..8, 24..40, 64..70, 10..10] {
+            ranges.write(free).unwrap();
+        }
+    }
+}
