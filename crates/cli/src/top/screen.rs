@@ -10,9 +10,10 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
 
 use super::model::{Model, RankRow, short, since};
 use super::state::{State, View};
+use super::traffic;
 
-/// Shades of the heat map, from nothing to the most.
-const SHADES: [&str; 10] = [" ", ".", ":", "-", "=", "+", "*", "#", "%", "@"];
+/// A screen of so many lines has room to tell what is wrong in full.
+const TALL: u16 = 14;
 
 const HELP: &str = "\
 1-4, Tab    ranks, locks, waits, traffic
@@ -25,15 +26,17 @@ p, Space    freeze, and go on
 q           quit; the job goes on";
 
 pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, state: &State) {
-    let [head, body, foot] =
-        Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
-            .areas(frame.area());
+    let area = frame.area();
+    let told_max = if area.height >= TALL { 3 } else { 1 };
+    let told = lines_needed(told(model), area.width.into()).min(told_max);
+    let heights = [Constraint::Length(1 + told), Constraint::Min(1), Constraint::Length(1)];
+    let [head, body, foot] = Layout::vertical(heights).areas(area);
     draw_head(frame, head, model, state);
     match (state.zoom, state.view) {
         (Some(rank), _) => draw_rank(frame, body, model, rank),
         (None, View::Ranks | View::Waits) => draw_ranks(frame, body, model, state),
         (None, View::Locks) => draw_locks(frame, body, model, state),
-        (None, View::Traffic) => draw_traffic(frame, body, model, state),
+        (None, View::Traffic) => traffic::draw(frame, body, model, state),
     }
     draw_foot(frame, foot, state);
     if state.shows_help {
@@ -41,12 +44,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, state: &State) {
     }
 }
 
-fn bold() -> Style {
+pub(super) fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
 /// The style of a state, or none without colours.
-fn coloured(state: &State, colour: Color) -> Style {
+pub(super) fn coloured(state: &State, colour: Color) -> Style {
     if state.has_colour { Style::new().fg(colour) } else { Style::new() }
 }
 
@@ -73,11 +76,26 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
             if state.is_frozen() { "  FROZEN" } else { "" }
         )),
     ]);
-    let second = match model.diagnosis.findings.first() {
-        Some(finding) => Line::from(finding.what.clone()),
-        None => Line::from(model.command.clone()),
-    };
-    frame.render_widget(Paragraph::new(vec![first, second]), area);
+    let [top, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    frame.render_widget(first, top);
+    frame.render_widget(Paragraph::new(told(model)).wrap(Wrap { trim: false }), rest);
+}
+
+/// What is worth telling most, or else which job it is.
+fn told(model: &Model) -> &str {
+    model.diagnosis.findings.first().map_or(&model.command, |finding| &finding.what)
+}
+
+/// How many lines a text has when it is folded between words.
+fn lines_needed(text: &str, width: usize) -> u16 {
+    let (mut lines, mut used) = (1, 0);
+    for word in text.split(' ').map(|word| word.chars().count()) {
+        if used > 0 && used + word > width {
+            (lines, used) = (lines + 1, 0);
+        }
+        used += word + 1;
+    }
+    lines
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
@@ -187,29 +205,6 @@ fn draw_locks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
     let header = ["lock", "holder", "queue", "longest", "waiters", "held since"];
     let table = Table::new(rows, widths).header(Row::new(header).style(bold()));
     frame.render_widget(table, area);
-}
-
-/// Who talks to whom: a row for each origin, a column for each target.
-fn draw_traffic(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
-    let rates = model.ranks.iter().flat_map(|rank| rank.peers.iter().map(|&(_, rate)| rate));
-    let most = rates.fold(0.0, f64::max);
-    let mut lines = vec![Line::styled(
-        format!("operations a second, origin by target; @ is {}", short(most)),
-        bold(),
-    )];
-    for rank in &model.ranks {
-        let mut spans = vec![Span::raw(format!("{:>5} ", rank.rank))];
-        for target in 0..model.ranks.len() as u32 {
-            let rate = rank.peers.iter().find(|&&(peer, _)| peer == target);
-            let rate = rate.map_or(0.0, |&(_, rate)| rate);
-            let level = if most > 0.0 { (rate / most * 9.0).ceil() as usize } else { 0 };
-            let colour = [Color::Reset, Color::Blue, Color::Green, Color::Yellow, Color::Red];
-            let style = coloured(state, colour[level.min(9).div_ceil(3).min(4)]);
-            spans.push(Span::styled(SHADES[level.min(9)].repeat(2), style));
-        }
-        lines.push(Line::from(spans));
-    }
-    frame.render_widget(Paragraph::new(lines), area);
 }
 
 fn draw_rank(frame: &mut Frame<'_>, area: Rect, model: &Model, rank: u32) {
