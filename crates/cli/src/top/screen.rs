@@ -12,6 +12,8 @@ use super::model::{Model, RankRow, short, since};
 use super::state::{State, View};
 use super::traffic;
 
+/// A screen of so many columns has room for everything.
+const WIDE: u16 = 110;
 /// A screen of so many lines has room to tell what is wrong in full.
 const TALL: u16 = 14;
 
@@ -132,8 +134,12 @@ const USUAL_COLUMNS: [(&str, u16); 8] = [
 ];
 
 fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
-    let (is_wide, is_narrow) = (area.width >= 110, area.width < 64);
+    let (is_wide, is_narrow) = (area.width >= WIDE, area.width < 64);
     let rows = state.rows(model);
+    if rows.is_empty() {
+        let none = if state.filter.is_empty() { "no rank waits" } else { "no rank matches" };
+        return frame.render_widget(none, area);
+    }
     let style = |row: &RankRow| match row.state {
         "waits" if model.diagnosis.stuck.contains(&row.rank) => coloured(state, Color::Red),
         "waits" => coloured(state, Color::Yellow),
@@ -146,6 +152,9 @@ fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
         (_, false) => &USUAL_COLUMNS[..6],
         (_, true) => &USUAL_COLUMNS,
     };
+    // A column is between any two.
+    let taken: u16 = columns.iter().map(|(_, width)| width + 1).sum();
+    let room = usize::from(area.width.saturating_sub(taken));
     let cells = |row: &&RankRow| {
         let cell = |column: &str| match column.trim() {
             "rank" => format!("{:>4}", row.rank),
@@ -157,8 +166,8 @@ fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
             "sleeps" => format!("{:>6}", short(row.sleeps_per_second)),
             _ => format!("{:>8}", row.process),
         };
-        let does = if is_wide { row.does.clone() } else { without_folders(&row.does) };
-        let cells = columns.iter().map(|(column, _)| cell(column)).chain([does]);
+        let cells = columns.iter().map(|(column, _)| cell(column));
+        let cells = cells.chain([elided(&does(row, is_wide), room)]);
         Row::new(cells).style(style(row))
     };
     let header = columns.iter().map(|(column, _)| *column).chain(["does"]);
@@ -172,6 +181,29 @@ fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
     frame.render_stateful_widget(table, area, &mut chosen);
 }
 
+/// What a rank does, as far as its state does not say so already.
+fn does(row: &RankRow, is_wide: bool) -> String {
+    let does = match (row.state, row.held.first()) {
+        ("computes", Some(held)) => format!("holds {held}"),
+        ("computes", None) => String::new(),
+        _ => row.does.strip_prefix("waits for ").unwrap_or(&row.does).to_owned(),
+    };
+    if is_wide { does } else { without_folders(&does) }
+}
+
+/// A text that has room; of one that is too long the middle is left out, since the place in the
+/// program is at its end.
+fn elided(text: &str, room: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= room {
+        return text.to_owned();
+    }
+    let place = letters.iter().rposition(|&letter| letter == '(').unwrap_or(letters.len());
+    let end = if letters.len() - place < room { &letters[place..] } else { &[] };
+    let begin = &letters[..room.saturating_sub(end.len() + 1)];
+    begin.iter().chain(&['…']).chain(end).collect()
+}
+
 /// What a rank does, with the name of the file alone in its place.
 fn without_folders(does: &str) -> String {
     match does.rsplit_once('(') {
@@ -181,6 +213,9 @@ fn without_folders(does: &str) -> String {
 }
 
 fn draw_locks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
+    if model.locks.is_empty() {
+        return frame.render_widget("no lock is held or waited for", area);
+    }
     let rows = model.locks.iter().map(|lock| {
         let (holder, place) = match &lock.holder {
             Some((rank, place)) => (format!("rank {rank}"), place.clone()),
@@ -189,7 +224,8 @@ fn draw_locks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
         let waiters =
             if lock.waiters.is_empty() { String::new() } else { describe_ranks(&lock.waiters) };
         let queue = format!("{:>5}", lock.waiters.len());
-        let place = if area.width >= 110 { place } else { without_folders(&format!("({place})")) };
+        let file = place.rsplit('/').next().unwrap_or(&place).to_owned();
+        let place = if area.width >= WIDE { place } else { file };
         let cells = [lock.name.clone(), holder, queue, since(lock.longest_ns), waiters, place];
         let is_hot = lock.waiters.len() > 1;
         Row::new(cells).style(if is_hot { coloured(state, Color::Yellow) } else { Style::new() })
@@ -211,8 +247,11 @@ fn draw_rank(frame: &mut Frame<'_>, area: Rect, model: &Model, rank: u32) {
     let Some(row) = model.ranks.iter().find(|row| row.rank == rank) else { return };
     let mut lines = vec![
         Line::styled(format!("rank {rank}, node {}, process {}", row.node, row.process), bold()),
-        Line::from(format!("{} {}", row.state, since(row.for_ns))),
-        Line::from(row.does.clone()),
+        Line::from(match row.for_ns {
+            0 => row.state.to_owned(),
+            ns if row.state == row.does => format!("{} for {}", row.state, since(ns)),
+            ns => format!("{}, for {}", row.does, since(ns)),
+        }),
         Line::from(format!(
             "{} operations ({}/s), {} bytes ({}/s)",
             row.operations,
@@ -224,8 +263,12 @@ fn draw_rank(frame: &mut Frame<'_>, area: Rect, model: &Model, rank: u32) {
     lines.extend(row.held.iter().map(|held| Line::from(format!("holds {held}"))));
     let mut peers = row.peers.clone();
     peers.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let peers = peers.iter().map(|(peer, rate)| format!("rank {peer}: {} op/s", short(*rate)));
-    lines.extend(peers.take(20).map(Line::from));
+    let peers = peers.iter().take_while(|(_, rate)| *rate > 0.0).map(|&(peer, rate)| {
+        let node = model.ranks.get(peer as usize).map_or(0, |row| row.node);
+        let node = if model.nodes > 1 { format!(" on node {node}") } else { String::new() };
+        Line::from(format!("asks rank {peer}{node} for {} op/s", short(rate)))
+    });
+    lines.extend(peers.take(20));
     let mine = |ranks: &[u32]| ranks.contains(&rank);
     for finding in model.diagnosis.findings.iter().filter(|finding| mine(&finding.ranks)) {
         lines.push(Line::from(format!("- {}", finding.what)));
@@ -309,6 +352,47 @@ mod tests {
         assert!(shown(&State::new(true), 160).contains("process"));
         assert!(shown(&State::new(true), 160).contains("(src/main.rs:33)"));
         assert!(shown(&State::new(true), 80).contains("`table` (main.rs:33)"));
+    }
+
+    #[test]
+    fn what_has_no_room_loses_its_middle_and_not_its_end() {
+        let text = "waits for the rma-mcs lock 0.2+0 (count.rs:25)";
+        assert_eq!(elided(text, 46), text);
+        assert_eq!(elided(text, 30), "waits for the rm…(count.rs:25)");
+        assert_eq!(elided(text, 10), "waits for…");
+        assert_eq!(elided("no place at all", 8), "no plac…");
+        assert_eq!(elided(text, 0), "…");
+        let mut row = RankRow { state: "waits", does: text.into(), ..RankRow::default() };
+        assert_eq!(does(&row, true), "the rma-mcs lock 0.2+0 (count.rs:25)");
+        (row.state, row.does) = ("computes", "computes".into());
+        assert_eq!(does(&row, true), "");
+        row.held = vec!["lock `table` (src/main.rs:31)".into()];
+        assert_eq!(does(&row, false), "holds lock `table` (main.rs:31)");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_full_where_there_is_room() {
+        assert_eq!(lines_needed("one two three", 80), 1);
+        assert_eq!(lines_needed("one two three", 8), 2);
+        assert_eq!(lines_needed("one two three", 7), 2);
+        assert_eq!(lines_needed("one two three", 6), 3);
+        assert_eq!(lines_needed("", 6), 1);
+    }
+
+    #[test]
+    fn empty_views_say_so() {
+        let mut model = model();
+        model.locks.clear();
+        model.ranks.iter_mut().for_each(|rank| rank.state = "computes");
+        let mut state = State::new(false);
+        for (view, words) in [('2', "no lock is held"), ('3', "no rank waits")] {
+            state.press(KeyEvent::from(KeyCode::Char(view)), &model);
+            let mut terminal = Terminal::new(TestBackend::new(80, 16)).unwrap();
+            terminal.draw(|frame| draw(frame, &model, &state)).unwrap();
+            let cells = terminal.backend().buffer().content();
+            let text: String = cells.iter().map(|cell| cell.symbol()).collect();
+            assert!(text.contains(words), "{text}");
+        }
     }
 
     #[test]
