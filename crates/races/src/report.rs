@@ -129,7 +129,8 @@ impl Report {
         for race in &mut self.races {
             for side in [&mut race.first, &mut race.second] {
                 let old = side.place.clone();
-                side.place = known.entry(old.clone()).or_insert_with(|| resolve(&old, &line)).clone();
+                side.place =
+                    known.entry(old.clone()).or_insert_with(|| resolve(&old, &line)).clone();
                 race.cure = race.cure.replace(&old, &side.place);
             }
         }
@@ -371,7 +372,8 @@ mod tests {
 
     #[test]
     fn addresses_become_lines_as_far_as_they_are_known() {
-        let races = vec![race("step in ./halo+0x12", " in ./halo+0x34"), race("a.rs:1", "x in y+0x9")];
+        let races =
+            vec![race("step in ./halo+0x12", " in ./halo+0x34"), race("a.rs:1", "x in y+0x9")];
         let mut report = Report { races, ..Report::default() };
         report.resolve(|program, address| {
             (program == "./halo").then(|| format!("halo.c:{}", address.trim_start_matches("0x")))
