@@ -14,8 +14,6 @@ use super::traffic;
 
 /// A screen of so many columns has room for everything.
 const WIDE: u16 = 110;
-/// A screen of so many lines has room to tell what is wrong in full.
-const TALL: u16 = 14;
 
 const HELP: &str = "\
 1-4, Tab    ranks, locks, waits, traffic
@@ -29,7 +27,8 @@ q           quit; the job goes on";
 
 pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, state: &State) {
     let area = frame.area();
-    let told_max = if area.height >= TALL { 3 } else { 1 };
+    // At most a sixth of the screen tells what is wrong.
+    let told_max = (area.height / 6).clamp(1, 5);
     let told = lines_needed(told(model), area.width.into()).min(told_max);
     let heights = [Constraint::Length(1 + told), Constraint::Min(1), Constraint::Length(1)];
     let [head, body, foot] = Layout::vertical(heights).areas(area);
@@ -186,9 +185,14 @@ fn does(row: &RankRow, is_wide: bool) -> String {
     let does = match (row.state, row.held.first()) {
         ("computes", Some(held)) => format!("holds {held}"),
         ("computes", None) => String::new(),
-        _ => row.does.strip_prefix("waits for ").unwrap_or(&row.does).to_owned(),
+        _ => {
+            let known = ["waits for ", "is in "];
+            let does = known.iter().find_map(|known| row.does.strip_prefix(known));
+            does.unwrap_or(&row.does).to_owned()
+        }
     };
-    if is_wide { does } else { without_folders(&does) }
+    // A narrow screen says which team and which folder only if it is not the usual one.
+    if is_wide { does } else { without_folders(&does.replacen(" of team `world`", "", 1)) }
 }
 
 /// A text that has room; of one that is too long the middle is left out, since the place in the
@@ -364,6 +368,9 @@ mod tests {
         assert_eq!(elided(text, 0), "…");
         let mut row = RankRow { state: "waits", does: text.into(), ..RankRow::default() };
         assert_eq!(does(&row, true), "the rma-mcs lock 0.2+0 (count.rs:25)");
+        row.does = "is in barrier 8 of team `world` (src/main.rs:68)".into();
+        assert_eq!(does(&row, true), "barrier 8 of team `world` (src/main.rs:68)");
+        assert_eq!(does(&row, false), "barrier 8 (main.rs:68)");
         (row.state, row.does) = ("computes", "computes".into());
         assert_eq!(does(&row, true), "");
         row.held = vec!["lock `table` (src/main.rs:31)".into()];
