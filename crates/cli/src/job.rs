@@ -207,15 +207,6 @@ impl Job {
         Ok(options)
     }
 
-    /// Refuses to record ranks whose clocks differ.
-    pub(crate) fn check_recorded(&self) -> Result<()> {
-        ensure!(
-            self.span.hosts.is_none(),
-            "--trace: the clocks of several hosts differ; leave out --hosts, or --trace"
-        );
-        Ok(())
-    }
-
     /// Adds to the description of a job what was said here.
     fn describe(&self, fabric: Kind, options: &mut Options) {
         options.fabric = fabric;
@@ -260,7 +251,7 @@ impl Job {
     pub(crate) fn run(self, start: Start) -> Result<ExitCode> {
         let me = std::env::current_exe().context("cannot find the running program")?;
         let asked = start.mode.ask(&self)?;
-        let recorder = start.mode.recorder(&self)?;
+        let recorder = start.mode.recorder()?;
         let is_own = matches!(start.program, Program::Own);
         let program = match (start.program, &self.span.remote_farside) {
             (Program::Named(program), _) => program,

@@ -13,6 +13,7 @@ use farside::sim::Profile;
 use farside_apps::output::check_target;
 use farside_bench::machine::Machine;
 use farside_job::{Entry, Recording, ReportFile, RunAs, Simulated};
+use farside_trace::Recorded;
 
 use crate::job::{Job, some_seconds};
 
@@ -37,7 +38,8 @@ pub(crate) struct Mode {
     /// .html, otherwise JSON for Perfetto or chrome://tracing
     ///
     /// Of ranks that are processes, the latest 32768 operations of each are kept, in memory that
-    /// outlives them.
+    /// outlives them, and as many that each agent has executed for others. The clocks of several
+    /// hosts are compared, and their times brought together.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// If the job fails, write what its ranks did in the last seconds before, into the file that
@@ -120,12 +122,11 @@ impl Mode {
     }
 
     /// Returns how the operations of ranks that are processes are to be recorded, if they are.
-    pub(crate) fn recorder(&self, job: &Job) -> Result<Option<Recorder>> {
+    pub(crate) fn recorder(&self) -> Result<Option<Recorder>> {
         let is_recorded = self.trace.is_some() || self.flight.is_some();
         if self.sim.is_some() || self.threads || !is_recorded {
             return Ok(None);
         }
-        job.check_recorded()?;
         let path = self.trace.clone().unwrap_or_else(|| FLIGHT_FILE.into());
         check_target(&path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Some(Recorder { path, flight: self.flight }))
@@ -174,6 +175,10 @@ impl Recorder {
         }
         write_trace(&self.path, &title(program), &recording)?;
         let (kept, dropped) = (recording.slices.len(), recording.dropped);
+        let served = match recording.services.len() {
+            0 => String::new(),
+            served => format!(" and {served} that agents executed"),
+        };
         let earlier = match (dropped, self.flight) {
             (0, _) => String::new(),
             (_, Some(_)) => format!(", and not the {dropped} before them"),
@@ -181,7 +186,12 @@ impl Recorder {
                 format!(", the latest: there was no room for the {dropped} before them")
             }
         };
-        let mut lines = vec![format!("{}: {kept} operations{earlier}", self.path.display())];
+        let path = self.path.display();
+        let mut lines = vec![format!("{path}: {kept} operations{served}{earlier}")];
+        if recording.clock_error_ns > 0 {
+            let micros = recording.clock_error_ns as f64 / 1000.0;
+            lines.push(format!("the times of different hosts are right to {micros:.0} us"));
+        }
         if self.flight.is_some() {
             lines.push("the last that each rank did:".to_owned());
             lines.extend(recording.latest().iter().map(described));
@@ -232,11 +242,12 @@ impl Asked {
 fn write_trace(path: &Path, title: &str, recording: &Recording) -> Result<()> {
     let failed = || format!("cannot write {}", path.display());
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(failed)?);
-    let Recording { topology, slices, .. } = recording;
+    let Recording { topology, slices, services, clock_error_ns, .. } = recording;
+    let recorded = Recorded { slices, services, topology, clock_error_ns: *clock_error_ns };
     if path.extension().is_some_and(|extension| extension == "html") {
-        farside_trace::page(slices, topology, title, &mut file).with_context(failed)?;
+        farside_trace::page(&recorded, title, &mut file).with_context(failed)?;
     } else {
-        farside_trace::chrome(slices, topology, &mut file).with_context(failed)?;
+        farside_trace::chrome(&recorded, &mut file).with_context(failed)?;
     }
     file.flush().with_context(failed)
 }

@@ -56,7 +56,7 @@ impl Races {
     pub(crate) fn tell(&self, checker: Option<&Checker>, status: i32) -> Result<i32> {
         let Some(checker) = checker else { return Ok(status) };
         let mut report = checker.report();
-        report.resolve();
+        report.resolve(farside_sight::line_of);
         report.suppress(&self.suppressions()?);
         let text = if self.json { report.json() } else { report.to_string() };
         eprint!("{text}");

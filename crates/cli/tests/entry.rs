@@ -293,9 +293,7 @@ fn what_makes_no_sense_is_refused() {
         (&["--sim", "aries-xc30", "--server", "butler"], &["butler"]),
         (&["--threads", "--fabric", "nic"], &["--nodes"]),
         (&["--threads", "--label"], &["--label"]),
-        (&["--trace", &path, "--hosts", "a,b"], &["--trace", "--hosts"]),
         (&["--trace", &nowhere], &["cannot write", &nowhere]),
-        (&["--flight", "3", "--hosts", "a,b"], &["--trace", "--hosts"]),
         (&["--flight", "3", "--threads"], &["--flight", "--threads"]),
         (&["--flight", "0"], &["more than 0"]),
     ] {

@@ -1,10 +1,12 @@
 //! An observer that records what every rank did and when.
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use crate::address::Rank;
+use crate::address::{Node, Rank};
 use crate::connection::Connection;
 use crate::observed::{Observed, Observer, Operation};
+use crate::topology::Topology;
 
 /// One operation in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,62 @@ pub struct Slice {
 impl Slice {
     /// The end of an operation that has not returned.
     pub const NOT_OVER: u64 = u64::MAX;
+}
+
+/// A thread that executes operations for ranks which have asked for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Server {
+    /// The agent of a node, which plays its network interface: it executes what ranks of other
+    /// nodes ask for.
+    Agent(Node),
+    /// The thread that runs a node's handlers.
+    Handlers(Node),
+    /// The thread of a rank's own process that executes far operations on its memory, where
+    /// processes do that instead of agents.
+    Host(Rank),
+}
+
+impl Server {
+    /// Returns the node that it is on.
+    pub fn node(self, topology: &Topology) -> Node {
+        match self {
+            Server::Agent(node) | Server::Handlers(node) => node,
+            Server::Host(rank) => topology.node_of(rank),
+        }
+    }
+
+    /// Returns whether a job with this topology can have it.
+    pub fn is_of(self, topology: &Topology) -> bool {
+        match self {
+            Server::Agent(node) | Server::Handlers(node) => node.0 < topology.nodes(),
+            Server::Host(rank) => rank.0 < topology.ranks(),
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Server::Agent(node) => write!(f, "agent of {node}"),
+            Server::Handlers(node) => write!(f, "handlers of {node}"),
+            Server::Host(rank) => write!(f, "server of {rank}"),
+        }
+    }
+}
+
+/// An operation as the thread saw it that executed it for another rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Service {
+    /// The thread.
+    pub server: Server,
+    /// The operation, or the part of it that one message asks for. Its peer is the rank that asked.
+    pub operation: Operation,
+    /// The rank on whose memory it was executed, if on one's.
+    pub target: Option<Rank>,
+    /// When it began.
+    pub begin_ns: u64,
+    /// When it was done; [`Slice::NOT_OVER`] if it was not by the end of the recording.
+    pub end_ns: u64,
 }
 
 /// A recording. Clones share it.

@@ -176,7 +176,7 @@ impl Recorder {
     fn finish(&self) -> Result<ExitCode> {
         if let Some(topology) = self.topology.get().filter(|_| self.entry.records) {
             let (topology, slices) = (topology.clone(), self.trace.take());
-            self.entry.record(&Recording { topology, slices, dropped: 0 })?;
+            self.entry.record(&Recording::new(topology, slices))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -249,7 +249,7 @@ mod simulated {
         entry.summarize(&machine.summary(&outcome.timing))?;
         if entry.records {
             let (topology, slices) = (outcome.topology, outcome.timing.slices);
-            entry.record(&Recording { topology, slices, dropped: 0 })?;
+            entry.record(&Recording::new(topology, slices))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -5,6 +5,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use farside_fabric::tracing::Server;
 use farside_fabric::{Connection, Error, ExitCause, Loss, Node, PeerState, Rank, Result, Topology};
 use farside_rma::root_bytes;
 
@@ -159,13 +160,25 @@ impl Host {
         }
     }
 
-    /// Returns the latest operations of the ranks started here, if the job is recorded.
+    /// Returns the latest operations of the ranks started here, and of those that serve them, if
+    /// the job is recorded.
     pub fn recording(&self) -> Option<Recording> {
-        let rings = self.ranks().into_iter().map(|rank| self.memory(rank).ring(rank));
-        let readings = self.ranks().into_iter().zip(rings);
-        let readings =
-            readings.map(|(rank, ring)| Some(ring?.read(rank))).collect::<Option<_>>()?;
-        Some(Recording::of_rings(self.topology().clone(), readings))
+        let (topology, ranks) = (self.topology(), self.ranks());
+        let read = |&rank: &Rank| Some(self.memory(rank).ring(rank)?.read(rank));
+        let readings = ranks.iter().map(read).collect::<Option<_>>()?;
+        let mut nodes: Vec<Node> = ranks.iter().map(|&rank| topology.node_of(rank)).collect();
+        nodes.sort_unstable_by_key(|node| node.0);
+        nodes.dedup();
+        let of_nodes = nodes.iter().flat_map(|&node| {
+            let memory = self.memory(topology.ranks_of(node)[0]);
+            [Server::Agent(node), Server::Handlers(node)].map(|server| (memory.clone(), server))
+        });
+        let of_ranks = ranks.iter().map(|&rank| (self.memory(rank), Server::Host(rank)));
+        let serve = |(memory, server): (Arc<farside_shm::Job>, Server)| {
+            Some(memory.service_ring(server)?.read_services(server))
+        };
+        let servers = of_nodes.chain(of_ranks).filter_map(serve).collect();
+        Some(Recording::of_rings(topology.clone(), readings, servers))
     }
 
     /// The memory that a rank shares with its neighbours.

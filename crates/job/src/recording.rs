@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use farside_fabric::observed::{Kind, Operation};
-use farside_fabric::record::RingReading;
-use farside_fabric::tracing::Slice;
+use farside_fabric::record::{RingReading, ServiceReading};
+use farside_fabric::tracing::{Service, Slice};
 use farside_fabric::{Error, Rank, Result, Topology};
 
 /// The operations of some or all ranks of a job.
@@ -15,20 +15,55 @@ pub struct Recording {
     pub topology: Topology,
     /// The operations, in any order.
     pub slices: Vec<Slice>,
+    /// What agents, and processes in their place, have executed for ranks, in any order.
+    pub services: Vec<Service>,
     /// How many earlier operations there was no room for.
     pub dropped: u64,
+    /// How far apart the times of two ranks may be that were the same: zero if they have one clock.
+    pub clock_error_ns: u64,
 }
 
 impl Recording {
-    /// Puts together what the ranks' rings hold.
-    pub(crate) fn of_rings(topology: Topology, readings: Vec<RingReading>) -> Recording {
-        let dropped = readings.iter().map(|reading| reading.dropped).sum();
-        let mut slices = Vec::new();
-        for mut reading in readings {
-            note_landings(&mut reading.slices, &topology);
-            slices.append(&mut reading.slices);
+    /// The recording of ranks that have one clock, and whatever there was.
+    pub fn new(topology: Topology, slices: Vec<Slice>) -> Recording {
+        Recording { topology, slices, services: Vec::new(), dropped: 0, clock_error_ns: 0 }
+    }
+
+    /// Puts together what the rings of ranks and of those that serve them hold.
+    pub(crate) fn of_rings(
+        topology: Topology,
+        ranks: Vec<RingReading>,
+        servers: Vec<ServiceReading>,
+    ) -> Recording {
+        let mut recording = Recording::new(topology, Vec::new());
+        for mut reading in ranks {
+            note_landings(&mut reading.slices, &recording.topology);
+            recording.slices.append(&mut reading.slices);
+            recording.dropped += reading.dropped;
         }
-        Recording { topology, slices, dropped }
+        for mut reading in servers {
+            recording.services.append(&mut reading.services);
+            recording.dropped += reading.dropped;
+        }
+        recording
+    }
+
+    /// Replaces every time by what `change` makes of it, such as the same time by another clock.
+    pub fn change_times(&mut self, change: impl Fn(u64) -> u64) {
+        let end = |end_ns: &mut u64| {
+            if *end_ns != Slice::NOT_OVER {
+                *end_ns = change(*end_ns);
+            }
+        };
+        for slice in &mut self.slices {
+            slice.begin_ns = change(slice.begin_ns);
+            end(&mut slice.end_ns);
+            slice.landed_ns = slice.landed_ns.map(&change);
+        }
+        for service in &mut self.services {
+            service.begin_ns = change(service.begin_ns);
+            end(&mut service.end_ns);
+        }
     }
 
     /// Keeps what was under way in the last nanoseconds of the recording.
@@ -36,9 +71,10 @@ impl Recording {
         let known = |time: &u64| *time != Slice::NOT_OVER;
         let times = self.slices.iter().flat_map(|slice| [slice.begin_ns, slice.end_ns]);
         let first = times.filter(known).max().unwrap_or(0).saturating_sub(last_ns);
-        let before = self.slices.len();
+        let before = self.slices.len() + self.services.len();
         self.slices.retain(|slice| slice.end_ns >= first);
-        self.dropped += (before - self.slices.len()) as u64;
+        self.services.retain(|service| service.end_ns >= first);
+        self.dropped += (before - self.slices.len() - self.services.len()) as u64;
     }
 
     /// Returns the latest operation of each rank that has one, in the order of the ranks.
@@ -129,6 +165,9 @@ fn damaged(line: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use farside_fabric::Node;
+    use farside_fabric::tracing::Server;
+
     use super::*;
 
     #[test]
@@ -139,7 +178,7 @@ mod tests {
         let operation = Operation { kind: Kind::Wait, peer: None, bytes: 0 };
         let wait = Slice { rank: Rank(3), operation, begin_ns: 0, end_ns: 7, landed_ns: None };
         let topology = Topology::parse("node:2", 4).unwrap();
-        let recording = Recording { topology, slices: vec![put, wait], dropped: 0 };
+        let recording = Recording::new(topology, vec![put, wait]);
         let text = recording.encode();
         let lines: Vec<(&str, &str)> =
             text.lines().map(|line| line.split_once(' ').unwrap()).collect();
@@ -149,5 +188,31 @@ mod tests {
         for bad in ["", "0 put", "0 shove 1 8 0 1 -", "0 put 99999999999 8 0 1 -"] {
             assert!(Recording::slice(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn times_change_all_together_and_what_is_not_over_stays_so() {
+        let operation = Operation { kind: Kind::Put, peer: Some(Rank(1)), bytes: 8 };
+        let slice = |begin_ns, end_ns, landed_ns| Slice {
+            rank: Rank(0),
+            operation,
+            begin_ns,
+            end_ns,
+            landed_ns,
+        };
+        let service = |begin_ns, end_ns| {
+            let (server, target) = (Server::Agent(Node(0)), Some(Rank(0)));
+            Service { server, operation, target, begin_ns, end_ns }
+        };
+        let slices = vec![slice(100, 110, Some(105)), slice(120, Slice::NOT_OVER, None)];
+        let mut recording = Recording::new(Topology::flat(2), slices);
+        recording.services = vec![service(101, 104), service(121, Slice::NOT_OVER)];
+        recording.change_times(|time| time - 100);
+        let slices = [slice(0, 10, Some(5)), slice(20, Slice::NOT_OVER, None)];
+        assert_eq!(recording.slices, slices);
+        assert_eq!(recording.services, [service(1, 4), service(21, Slice::NOT_OVER)]);
+        recording.keep_last(8);
+        assert_eq!((recording.slices.len(), recording.services.len()), (1, 1));
+        assert_eq!(recording.dropped, 2);
     }
 }

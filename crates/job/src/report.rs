@@ -65,7 +65,7 @@ impl ReportFile {
                 _ => return Err(Error::Join(format!("the program reports {line:?}"))),
             }
         }
-        report.recording = topology.map(|topology| Recording { topology, slices, dropped: 0 });
+        report.recording = topology.map(|topology| Recording::new(topology, slices));
         Ok(report)
     }
 }
@@ -135,7 +135,7 @@ mod tests {
         };
         entry.take().unwrap();
         entry.summarize("one\ntwo").unwrap();
-        let recording = Recording { topology: Topology::flat(3), slices: Vec::new(), dropped: 0 };
+        let recording = Recording::new(Topology::flat(3), Vec::new());
         entry.record(&recording).unwrap();
         entry.record(&recording).unwrap();
         let report = file.read().unwrap();

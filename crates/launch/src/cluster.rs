@@ -1,8 +1,10 @@
 //! The launcher's loop where a job spans hosts: a daemon on each of them watches its ranks, and
 //! this watches the daemons.
 
+pub(crate) mod clocks;
 mod looks;
 mod partition;
+mod recording;
 mod variables;
 
 use std::collections::BTreeSet;
@@ -15,6 +17,7 @@ use rustix::process::{Pid, Signal};
 
 use self::looks::Looks;
 use self::partition::{RankEnd, cut_off};
+use self::recording::HostRecordings;
 use self::variables::own_variables;
 use crate::channel::{Mailbox, Slot, mailbox};
 use crate::frames::{Interface, Task, ToLauncher, ToNode};
@@ -55,8 +58,8 @@ pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
     cluster.say_places();
     cluster.policy.say_rest();
     result?;
-    let stdout = cluster.printer.kept();
-    Ok(cluster.policy.report(stdout))
+    let (stdout, recording) = (cluster.printer.kept(), cluster.recording());
+    Ok(Report { recording, ..cluster.policy.report(stdout) })
 }
 
 struct Cluster<'a> {
@@ -86,6 +89,7 @@ struct Cluster<'a> {
     /// The time at which ranks were killed first.
     killed: Option<Instant>,
     looks: Looks,
+    recorded: Option<HostRecordings>,
 }
 
 /// Standard input on its way to the host of rank 0.
@@ -126,6 +130,7 @@ impl<'a> Cluster<'a> {
             judgement_time: None,
             killed: None,
             looks: Looks::new(launch.stuck_after),
+            recorded: HostRecordings::new(launch, hosts)?,
         })
     }
 
@@ -187,7 +192,7 @@ impl<'a> Cluster<'a> {
     /// Waits until all hosts are ready for their ranks, and lets them start; returns false if a
     /// signal has called the job off.
     fn await_hosts(&mut self) -> Result<bool, Error> {
-        while !self.have_all(State::Met) {
+        while !self.have_all(State::Met) || !self.are_clocks_compared() {
             for number in self.step(self.start_deadline)? {
                 if number == STOPPING {
                     self.policy.pause();
@@ -313,6 +318,7 @@ impl<'a> Cluster<'a> {
     fn handle_news(&mut self, News { node, what }: News) {
         match what {
             What::Message(message) => self.handle_message(node, message),
+            What::Time(trip) => self.note_time(node, trip),
             What::Broken => self.policy.output_broke(),
             What::Quiet => self.remotes[node].streams -= 1,
             What::Ended(why) => {
@@ -334,7 +340,10 @@ impl<'a> Cluster<'a> {
                     self.exchange_addresses();
                 }
             }
-            ToLauncher::Met => self.advance(node, State::Met),
+            ToLauncher::Met => {
+                self.advance(node, State::Met);
+                self.compare_clock(node);
+            }
             ToLauncher::Started => self.advance(node, State::Started),
             ToLauncher::Done => {
                 self.advance(node, State::Done);
@@ -351,6 +360,7 @@ impl<'a> Cluster<'a> {
             ToLauncher::Drained { rank } => self.policy.drained(Rank(rank)),
             ToLauncher::Seen(seen) => self.looks.answer(node, *seen),
             ToLauncher::Places(seen) => self.looks.keep_places(node, *seen),
+            ToLauncher::Recorded(part) => self.keep_part(node, *part),
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
             ToLauncher::InputClosed => self.input = Input::Closed,
             ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
@@ -365,7 +375,11 @@ impl<'a> Cluster<'a> {
                 self.remotes[node].state = State::Lost;
             }
             ToLauncher::Failed(why) => self.lose(node, why),
-            ToLauncher::NodeLost(_) | ToLauncher::InputTaken | ToLauncher::Output { .. } => {}
+            // The last two never come this way.
+            ToLauncher::NodeLost(_)
+            | ToLauncher::InputTaken
+            | ToLauncher::Output { .. }
+            | ToLauncher::Clock { .. } => {}
         }
     }
 
@@ -503,6 +517,9 @@ impl<'a> Cluster<'a> {
 
     /// Leaves nothing behind, here or on the hosts, however the job went.
     fn finish(&mut self, in_order: bool) {
+        if in_order && self.begun {
+            self.compare_clocks_again();
+        }
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Stop));
         if in_order && self.begun {
             self.await_hosts_done();
@@ -561,8 +578,10 @@ impl<'a> Cluster<'a> {
         self.input = Input::Closed;
         let before: Vec<(State, u32)> =
             self.remotes.iter().map(|remote| (remote.state, remote.streams)).collect();
+        let parts = self.parts_recorded();
         let signals = self.step(Some(deadline)).ok()?;
-        let heard = self.remotes.iter().map(|remote| (remote.state, remote.streams)).ne(before);
+        let heard = self.remotes.iter().map(|remote| (remote.state, remote.streams)).ne(before)
+            || self.parts_recorded() != parts;
         Some((heard, signals.iter().any(|signal| ENDING.contains(signal))))
     }
 

@@ -21,6 +21,7 @@ use crate::input::Feed;
 use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
 use crate::policy::until;
+use crate::recorded::parts;
 use crate::signals::{ENDING, Signals};
 use crate::{Launch, processes, system};
 
@@ -42,10 +43,17 @@ pub fn node() -> Result<u8, String> {
     let stdout = std::io::stdout().as_fd().try_clone_to_owned().map_err(|error| failed(&error))?;
     let outbox = Outbox::start(File::from(stdout)).map_err(|error| failed(&error))?;
     let (slot, mail) = mailbox().map_err(|error| failed(&error))?;
+    let answers = outbox.clone();
     let listen = move || {
         let mut stdin = std::io::stdin().lock();
         loop {
             let heard = match decode(&mut stdin) {
+                // At once: the shorter it takes, the better the clocks are compared.
+                Ok(Some(ToNode::Clock { sent_ns })) => {
+                    let there_ns = farside_job::now_ns();
+                    answers.push(&ToLauncher::Clock { sent_ns, there_ns });
+                    continue;
+                }
                 Ok(Some(message)) => Heard::Message(message),
                 // A launcher that is not understood is as good as none.
                 Ok(None) | Err(_) => Heard::Gone,
@@ -315,7 +323,7 @@ impl Watch<'_> {
                 }
                 ToNode::Stop => return Then::Stop,
                 // These have had their time.
-                ToNode::Task(_) | ToNode::Meet(_) | ToNode::Start => {}
+                ToNode::Task(_) | ToNode::Meet(_) | ToNode::Start | ToNode::Clock { .. } => {}
             }
         }
         Then::GoOn
@@ -362,8 +370,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Passes on what the ranks have written, and says that this is all. The launcher closes its
-    /// end when that takes too long.
+    /// Passes on what the ranks have written and what was recorded, and says that this is all. The
+    /// launcher closes its end when that takes too long.
     fn flush(&mut self) {
         if let Some(forwarder) = &mut self.forwarder {
             forwarder.stop();
@@ -386,6 +394,10 @@ impl Watch<'_> {
             if news && self.hear_forwarder() == Then::Leave {
                 return;
             }
+        }
+        // The ranks have ended: what they have recorded does not change any more.
+        for part in self.host.recording().iter().flat_map(parts) {
+            self.daemon.outbox.push(&ToLauncher::Recorded(Box::new(part)));
         }
         self.daemon.outbox.push(&ToLauncher::Done);
         while !self.daemon.outbox.wait_until_written(Instant::now() + LOOK) {

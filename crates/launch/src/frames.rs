@@ -15,10 +15,12 @@ use farside_sight::Snapshot;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::recorded::Part;
+
 /// The beginning of a daemon's first line; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/5");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/6");
 /// No message is longer: the arguments and the environment of a program are the longest, and the
 /// system allows less.
 const BYTES_MAX: usize = 16 << 20;
@@ -50,6 +52,8 @@ pub(crate) enum ToNode {
     Stop,
     /// Say what the ranks do.
     Look,
+    /// Say at once what the clock of this host shows; it was this late by the launcher's.
+    Clock { sent_ns: u64 },
 }
 
 /// A message of a daemon.
@@ -89,6 +93,10 @@ pub(crate) enum ToLauncher {
     Seen(Box<Snapshot>),
     /// What its ranks did when it heard that the job fails, before they heard it.
     Places(Box<Snapshot>),
+    /// Its clock has shown this when it was asked.
+    Clock { sent_ns: u64, there_ns: u64 },
+    /// A part of what was recorded here, by its clock; comes before [`ToLauncher::Done`].
+    Recorded(Box<Part>),
 }
 
 /// [`Address`], as it travels.
@@ -255,6 +263,7 @@ mod tests {
             (any::<u32>(), how(), any::<Option<u64>>())
                 .prop_map(|(rank, how, cause)| ToNode::Lost { rank, how, cause }),
             Just(ToNode::Stop),
+            any::<u64>().prop_map(|sent_ns| ToNode::Clock { sent_ns }),
         ]
     }
 
@@ -274,6 +283,8 @@ mod tests {
             any::<String>().prop_map(ToLauncher::Failed),
             Just(ToLauncher::Done),
             any::<u32>().prop_map(|rank| ToLauncher::Drained { rank }),
+            any::<(u64, u64)>()
+                .prop_map(|(sent_ns, there_ns)| ToLauncher::Clock { sent_ns, there_ns }),
         ]
     }
 

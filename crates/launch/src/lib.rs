@@ -28,6 +28,7 @@ mod output;
 mod policy;
 mod processes;
 mod reaper;
+mod recorded;
 mod remote;
 mod signals;
 mod supervisor;

@@ -16,6 +16,7 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::Error;
 use crate::channel::{Outbox, Slot};
+use crate::cluster::clocks::RoundTrip;
 use crate::frames::{GREETING, ToLauncher, VERSION, decode};
 use crate::output::{Sink, write_line};
 use crate::policy::until;
@@ -69,6 +70,8 @@ pub(crate) struct News {
 pub(crate) enum What {
     /// Its daemon says this; output does not come this way.
     Message(ToLauncher),
+    /// It has said what its clock shows.
+    Time(RoundTrip),
     /// Its output could not be written.
     Broken,
     /// Its channel has ended, perhaps because it made no sense.
@@ -283,6 +286,11 @@ impl Reader {
                     if printed.is_err() && !std::mem::replace(&mut broken, true) {
                         self.tell(What::Broken);
                     }
+                }
+                // Before anything else is done: whatever comes between makes it less exact.
+                ToLauncher::Clock { sent_ns, there_ns } => {
+                    let here_ns = farside_job::now_ns();
+                    self.tell(What::Time(RoundTrip { sent_ns, there_ns, here_ns }));
                 }
                 message => {
                     self.tell(What::Message(message));

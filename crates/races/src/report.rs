@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
-use std::process::Command;
 
 use farside_fabric::{SegmentId, is_private};
 
@@ -125,14 +124,15 @@ impl Report {
         }
     }
 
-    /// Replaces addresses in programs of other languages by files and lines, as far as `addr2line`
-    /// knows them.
-    pub fn resolve(&mut self) {
+    /// Replaces addresses in programs of other languages by files and lines, as far as `line`
+    /// knows them: it is asked with the file of a program and an address in it.
+    pub fn resolve(&mut self, line: impl Fn(&str, &str) -> Option<String>) {
         let mut known = HashMap::new();
         for race in &mut self.races {
             for side in [&mut race.first, &mut race.second] {
                 let old = side.place.clone();
-                side.place = known.entry(old.clone()).or_insert_with(|| resolve(&old)).clone();
+                side.place =
+                    known.entry(old.clone()).or_insert_with(|| resolve(&old, &line)).clone();
                 race.cure = race.cure.replace(&old, &side.place);
             }
         }
@@ -329,18 +329,14 @@ fn cure(missing: Missing, first: &Side, second: &Side) -> String {
     }
 }
 
-/// The file and line of `PROGRAM+0xOFFSET`.
-fn resolve(place: &str) -> String {
+/// The file and line of a place of the form `FUNCTION in PROGRAM+0xOFFSET`.
+fn resolve(place: &str, line: impl Fn(&str, &str) -> Option<String>) -> String {
     let Some((rest, name)) = place.split_once(" in ") else { return place.into() };
     let Some((program, offset)) = name.rsplit_once('+') else { return place.into() };
-    let output = Command::new("addr2line").args(["-s", "-e", program, offset]).output();
-    let Ok(output) = output else { return place.into() };
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().next().unwrap_or("").split(" (").next().unwrap_or("");
-    match line.is_empty() || line.starts_with("??") {
-        true => place.into(),
-        false if rest.is_empty() => line.into(),
-        false => format!("{line} ({rest})"),
+    match line(program, offset) {
+        None => place.into(),
+        Some(line) if rest.is_empty() => line,
+        Some(line) => format!("{line} ({rest})"),
     }
 }
 
@@ -359,4 +355,38 @@ pub fn quoted(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn race(first: &str, second: &str) -> Race {
+        let side = |place: &str| Side { rank: 0, operation: "put", place: place.into() };
+        Race {
+            first: side(first),
+            second: side(second),
+            window: String::new(),
+            owner: 0,
+            offset: 0,
+            bytes: 8,
+            index: None,
+            cure: format!("order {first} and {second}"),
+            count: 1,
+        }
+    }
+
+    #[test]
+    fn addresses_become_lines_as_far_as_they_are_known() {
+        let races =
+            vec![race("step in ./halo+0x12", " in ./halo+0x34"), race("a.rs:1", "x in y+0x9")];
+        let mut report = Report { races, ..Report::default() };
+        report.resolve(|program, address| {
+            (program == "./halo").then(|| format!("halo.c:{}", address.trim_start_matches("0x")))
+        });
+        let places: Vec<[&str; 2]> =
+            report.races.iter().map(|race| [&*race.first.place, &*race.second.place]).collect();
+        assert_eq!(places, [["halo.c:12 (step)", "halo.c:34"], ["a.rs:1", "x in y+0x9"]]);
+        assert_eq!(report.races[0].cure, "order halo.c:12 (step) and halo.c:34");
+    }
 }

@@ -25,13 +25,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use farside_fabric::observed::{Kind, Operation};
+use farside_fabric::record::RingObserver;
+use farside_fabric::tracing::Server;
 use farside_fabric::{
     Effort, Error, ExitCause, Handler, HandlerId, Mapped, Node, PeerState, Rank, Reply, Result,
     Ticket,
 };
 
 use crate::bell::ANYTHING;
-use crate::endpoint::{Neighbourhood, Surroundings};
+use crate::endpoint::{Neighbourhood, Surroundings, now_ns};
 use crate::memory::{CALL_BYTES, CALL_SLOTS, CallSlot, Job};
 use crate::peer_state::{fate_bits, fate_from_bits};
 use crate::succession::{FAILED, READY, STOPPED, Turn};
@@ -66,6 +69,8 @@ struct Duty {
     rank: Rank,
     node: Node,
     surroundings: Arc<dyn Surroundings>,
+    /// Records the calls that it executes, if the job is recorded.
+    recorder: Option<RingObserver>,
 }
 
 impl Agent {
@@ -82,7 +87,9 @@ impl Agent {
         }
         let node = job.topology().node_of(rank);
         let (handlers, stop) = (Handlers::default(), AtomicBool::new(false));
-        let duty = Arc::new(Duty { handlers, stop, job, rank, node, surroundings });
+        let ring = job.service_ring(Server::Handlers(node));
+        let recorder = ring.map(|ring| RingObserver { ring, now_ns });
+        let duty = Arc::new(Duty { handlers, stop, job, rank, node, surroundings, recorder });
         let begun = duty.begin();
         duty.job.serving(rank).store(if begun.is_ok() { READY } else { FAILED }, Ordering::SeqCst);
         // If this one cannot, it may be another's turn.
@@ -481,7 +488,16 @@ impl Duty {
             // that it is not done any more.
             let result = match job.peer_state(caller) {
                 PeerState::Lost(_) => Err(NO_HANDLER),
-                _ => self.run_handler(office, (slot, &memory), caller),
+                _ => {
+                    let begun = self.recorder.as_ref().map(|recorder| {
+                        let (kind, peer) = (Kind::Call, Some(caller));
+                        let bytes = slot.bytes.load(Ordering::Relaxed);
+                        recorder.serve(&Operation { kind, peer, bytes }, Some(self.rank))
+                    });
+                    let result = self.run_handler(office, (slot, &memory), caller);
+                    self.recorder.iter().zip(begun).for_each(|(recorder, at)| recorder.served(at));
+                    result
+                }
             };
             let refused = result.as_ref().is_ok_and(|_| office.is_err());
             answer(slot, &memory, result, if refused { REFUSED } else { ANSWERED });

@@ -30,7 +30,7 @@ pub(crate) struct Layout {
 /// The lengths that a layout depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
-    /// How many ranks have a ring of their latest operations: all, or none.
+    /// How many rings of latest operations there are.
     pub(crate) rings: u32,
     pub(crate) topology: u64,
     pub(crate) beside: u64,

@@ -12,15 +12,14 @@
 //! Everything before the first segments consists of atomics, so that references to it are sound
 //! whoever else maps it.
 
+mod records;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use farside_fabric::memory::{Held, SharedWords, Stripes};
-use farside_fabric::record::{
-    CONTEXTS, ContextRecord, RANK_RECORD_BYTES, RankRecord, Records, Ring, context_record_at,
-};
+use farside_fabric::memory::{SharedWords, Stripes};
 use farside_fabric::{Error, FailureCounters, Failures, Mapped, Node, Rank, Result, Topology};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -30,7 +29,7 @@ use crate::layout::{Layout, SLOT_BYTES, Sizes};
 use crate::segments::{Entry, SEGMENTS};
 
 /// "farside" and the version of the layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"farside\x05");
+const MAGIC: u64 = u64::from_le_bytes(*b"farside\x06");
 /// The largest number of ranks of one job on one machine.
 pub const RANKS_MAX: u32 = 4096;
 /// How many calls a rank may have under way.
@@ -51,7 +50,8 @@ pub struct Config {
     pub root_bytes: u64,
     /// How much memory there is beside, for whoever builds on this one: see [`Job::beside`].
     pub beside_bytes: u64,
-    /// Whether the latest operations of each rank are recorded: see [`Job::ring`].
+    /// Whether the latest operations of each rank are recorded, and those that threads serve: see
+    /// [`Job::ring`] and [`Job::service_ring`].
     pub is_recorded: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Header {
     /// More than one if the topology pretends so: then each has an agent of its own.
     nodes: AtomicU32,
     cores: AtomicU32,
-    /// How many ranks have a ring: all, or none.
+    /// How many rings there are: one for each rank and each thread that may serve, or none.
     rings: AtomicU32,
     arena_bytes: AtomicU64,
     root_bytes: AtomicU64,
@@ -174,7 +174,7 @@ impl Job {
         let root_bytes = config.root_bytes.next_multiple_of(page);
         let nodes = config.topology.nodes();
         let beside_bytes = config.beside_bytes;
-        let rings = if config.is_recorded { ranks } else { 0 };
+        let rings = if config.is_recorded { records::rings(ranks, nodes) } else { 0 };
         let sizes = Sizes {
             rings,
             topology: topology.len() as u64,
@@ -435,49 +435,6 @@ impl Job {
         let at = self.layout.members + u64::from(rank.0) * size_of::<Member>() as u64;
         // SAFETY: the layout reserves a block for each rank, which consists of atomics.
         unsafe { self.at(at).cast::<Member>().as_ref() }
-    }
-
-    /// Returns the record of a rank.
-    pub fn rank_record(&self, rank: Rank) -> &RankRecord {
-        // SAFETY: the layout reserves a page-aligned record for each rank, which consists of
-        // atomics.
-        unsafe { self.at(self.record_of(rank)).cast::<RankRecord>().as_ref() }
-    }
-
-    /// Returns the record of a context of a rank, below [`CONTEXTS`].
-    pub fn context_record(&self, rank: Rank, context: usize) -> &ContextRecord {
-        assert!(context < CONTEXTS, "context {context} of {CONTEXTS}");
-        // SAFETY: as above, for the pages behind it.
-        unsafe { self.at(self.record_of(rank) + context_record_at(context)).cast().as_ref() }
-    }
-
-    fn record_of(&self, rank: Rank) -> u64 {
-        assert!(rank.0 < self.ranks(), "{rank} of {}", self.ranks());
-        self.layout.records + u64::from(rank.0) * RANK_RECORD_BYTES
-    }
-
-    /// Returns handles on a rank's record and on that of one of its contexts, which keep the
-    /// mapping alive.
-    pub(crate) fn hold_records(self: &Arc<Job>, rank: Rank, context: usize) -> Records {
-        let (of_rank, of_context) = (self.rank_record(rank), self.context_record(rank, context));
-        // SAFETY: the records are in the mapping, which lives as long as the job.
-        unsafe {
-            Records {
-                rank: Held::new(NonNull::from(of_rank), self.clone()),
-                context: Held::new(NonNull::from(of_context), self.clone()),
-            }
-        }
-    }
-
-    /// Returns the ring of a rank's latest operations, if the job is recorded.
-    pub fn ring(self: &Arc<Job>, rank: Rank) -> Option<Held<Ring>> {
-        if rank.0 >= self.header().rings.load(Ordering::Relaxed) {
-            return None;
-        }
-        let at = self.layout.rings + u64::from(rank.0) * size_of::<Ring>() as u64;
-        // SAFETY: the layout reserves a ring of atomics for each rank, at a multiple of its
-        // alignment, in the mapping, which lives as long as the job.
-        Some(unsafe { Held::new(self.at(at).cast(), self.clone()) })
     }
 
     fn mapped(self: &Arc<Job>, at: u64, bytes: u64, owner: Rank) -> Mapped {

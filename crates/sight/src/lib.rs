@@ -27,5 +27,6 @@ pub mod watch;
 
 pub use doctor::{Diagnosis, Finding, Verdict, diagnose};
 pub use find::{Error, FoundJob, find, jobs};
+pub use lines::line_of;
 pub use read::Reader;
 pub use snapshot::Snapshot;

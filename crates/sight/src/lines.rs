@@ -20,7 +20,7 @@ impl Lines {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known
             .entry(name.clone())
-            .or_insert_with(|| line(&whole_path(process, program), address).unwrap_or(name))
+            .or_insert_with(|| line_of(&whole_path(process, program), address).unwrap_or(name))
             .clone()
     }
 }
@@ -39,8 +39,9 @@ fn whole_path(process: u32, end: &str) -> String {
     paths.into_iter().find(|path| path.ends_with(end)).unwrap_or(end).to_owned()
 }
 
-/// What `addr2line` says; `None` if it is not there, or does not know.
-fn line(program: &str, address: &str) -> Option<String> {
+/// Returns the file and line of an address in a program, as `addr2line` knows it; `None` if it is
+/// not installed, or does not know.
+pub fn line_of(program: &str, address: &str) -> Option<String> {
     let output = Command::new("addr2line").args(["-s", "-e", program, address]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next()?.split(" (").next()?;

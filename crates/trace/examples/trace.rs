@@ -33,13 +33,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
     let (slices, topology) = (recording.take(), Topology::parse(NODES, RANKS)?);
     let (json, page) = (directory.join("trace.json"), directory.join("trace.html"));
-    trace::chrome(&slices, &topology, &mut File::create(&json)?)?;
-    trace::page(
-        &slices,
-        &topology,
-        "An exchange between sixteen ranks",
-        &mut File::create(&page)?,
-    )?;
+    let recorded = trace::Recorded::new(&slices, &topology);
+    trace::chrome(&recorded, &mut File::create(&json)?)?;
+    trace::page(&recorded, "An exchange between sixteen ranks", &mut File::create(&page)?)?;
     println!("{} operations of {RANKS} ranks", slices.len());
     println!("for https://ui.perfetto.dev: {}", json.display());
     println!("for any browser: {}", page.display());

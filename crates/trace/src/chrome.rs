@@ -9,17 +9,19 @@
 use std::cmp::Reverse;
 use std::io::{self, BufWriter, Write};
 
-use farside_fabric::tracing::Slice;
 use farside_fabric::{Node, Rank, Topology};
 
-use super::{Bar, Landing, Timeline};
+use super::{Bar, Landing, Recorded, Timeline};
 
 /// How long the slice is that an arrow ends in.
 const LANDING_NS: u64 = 1;
 
 /// Writes a recording as JSON for [Perfetto](https://ui.perfetto.dev): a process for each node, a
-/// track for each rank, a slice for each operation, and an arrow to its target for each operation
-/// that is known to have landed.
+/// track for each rank and for each thread that executed operations for others, a slice for each
+/// operation, and an arrow to its target for each operation that is known to have landed.
+///
+/// If the nodes have clocks of their own, `clock_error_ns` in the file's `otherData` says how well
+/// their times fit.
 ///
 /// ```
 /// use farside_fabric::observed::{Kind, Operation};
@@ -29,7 +31,8 @@ const LANDING_NS: u64 = 1;
 /// let (begin_ns, end_ns, landed_ns) = (1_000, 1_250, Some(1_900));
 /// let slice = Slice { rank: Rank(0), operation, begin_ns, end_ns, landed_ns };
 /// let mut json = Vec::new();
-/// farside_trace::chrome(&[slice], &Topology::flat(2), &mut json)?;
+/// let (slices, topology) = ([slice], Topology::flat(2));
+/// farside_trace::chrome(&farside_trace::Recorded::new(&slices, &topology), &mut json)?;
 /// let json = String::from_utf8(json).unwrap();
 /// assert!(json.contains(r#""name":"put","cat":"operation","ph":"X","ts":0.000,"dur":0.250"#));
 /// assert!(json.contains(r#""name":"put lands""#));
@@ -38,15 +41,17 @@ const LANDING_NS: u64 = 1;
 ///
 /// # Errors
 ///
-/// Those of `out`, and one that names the rank if `slices` has one that `topology` does not.
-pub fn chrome(slices: &[Slice], topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
-    let timeline = Timeline::new(slices, topology)?;
-    let mut events = Events { out: BufWriter::new(out), topology, is_first: true };
-    events.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+/// Those of `out`, and one that names the rank if the recording has one that its topology does not.
+pub fn chrome(recorded: &Recorded<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (timeline, topology) = (&Timeline::new(recorded)?, recorded.topology);
+    let mut events = Events { out: BufWriter::new(out), timeline, topology, is_first: true };
+    events.out.write_all(b"{\"displayTimeUnit\":\"ns\",")?;
+    write!(events.out, "\"otherData\":{{\"clock_error_ns\":{}}},", recorded.clock_error_ns)?;
+    events.out.write_all(b"\"traceEvents\":[")?;
     for node in 0..topology.nodes() {
-        events.name_node(Node(node), &timeline)?;
+        events.name_node(Node(node))?;
     }
-    for moment in moments(&timeline) {
+    for moment in moments(timeline) {
         match moment.landing {
             None => events.operation(moment.number, moment.bar)?,
             Some(landing) => events.landing(moment.number, moment.bar, landing)?,
@@ -91,22 +96,30 @@ fn moments(timeline: &Timeline) -> Vec<Moment<'_>> {
 /// names of kinds, and of numbers.
 struct Events<'a> {
     out: BufWriter<&'a mut dyn Write>,
+    timeline: &'a Timeline,
     topology: &'a Topology,
     is_first: bool,
 }
 
 impl Events<'_> {
-    /// Names a node and the tracks of its ranks, and puts them into the order of their numbers.
-    fn name_node(&mut self, node: Node, timeline: &Timeline) -> io::Result<()> {
+    /// Names a node and the tracks of its ranks and of those who serve them, and puts them into the
+    /// order of their numbers.
+    fn name_node(&mut self, node: Node) -> io::Result<()> {
         let Some(&first) = self.topology.ranks_of(node).first() else { return Ok(()) };
-        self.name(first, 0, "process", &format!("node {}", node.0), u64::from(node.0))?;
-        for &rank in self.topology.ranks_of(node) {
-            for lane in 0..timeline.lanes[rank.index()] {
+        self.name(first.0, 0, "process", &format!("node {}", node.0), u64::from(node.0))?;
+        let (timeline, topology) = (self.timeline, self.topology);
+        let is_here = |&track: &u32| timeline.node_of(track, topology) == node;
+        for track in (0..timeline.tracks()).filter(is_here) {
+            let own = match track.checked_sub(topology.ranks()) {
+                None => format!("rank {track}"),
+                Some(server) => timeline.servers[server as usize].to_string(),
+            };
+            for lane in 0..timeline.lanes[track as usize] {
                 let name = match lane {
-                    0 => format!("rank {}", rank.0),
-                    _ => format!("rank {}, row {}", rank.0, lane + 1),
+                    0 => own.clone(),
+                    _ => format!("{own}, row {}", lane + 1),
                 };
-                self.name(rank, lane, "thread", &name, u64::from(rank.0) << 16 | u64::from(lane))?;
+                self.name(track, lane, "thread", &name, u64::from(track) << 16 | u64::from(lane))?;
             }
         }
         Ok(())
@@ -115,13 +128,13 @@ impl Events<'_> {
     /// The two events that name a process or a thread and give it its place.
     fn name(
         &mut self,
-        rank: Rank,
+        track: u32,
         lane: u32,
         what: &str,
         name: &str,
         place: u64,
     ) -> io::Result<()> {
-        let track = self.track(rank, lane);
+        let track = self.track(track, lane);
         for (event, value) in [("name", format!("\"{name}\"")), ("sort_index", place.to_string())] {
             self.separate()?;
             write!(
@@ -141,24 +154,29 @@ impl Events<'_> {
 
     /// The slice of an operation, and the beginning of its arrow.
     fn operation(&mut self, number: usize, bar: &Bar) -> io::Result<()> {
-        let operation = &bar.slice.operation;
-        let (kind, bytes) = (operation.kind.name(), operation.bytes);
+        let (kind, bytes) = (bar.operation.kind.name(), bar.operation.bytes);
         let (begin, duration) = (micros(bar.begin_ns), micros(bar.end_ns - bar.begin_ns));
-        let track = self.track(bar.slice.rank, bar.lane);
-        let peer = operation.peer.map_or(String::new(), |peer| format!("\"peer\":{},", peer.0));
-        let over = if bar.is_over() { "" } else { "\"over\":false," };
+        let track = self.track(bar.track, bar.lane);
+        let is_served = bar.track >= self.topology.ranks();
+        let (category, peer) = if is_served { ("service", "from") } else { ("operation", "peer") };
+        let known = |name: &str, rank: Option<Rank>| {
+            rank.map_or(String::new(), |rank| format!("\"{name}\":{},", rank.0))
+        };
+        let ranks = known(peer, bar.operation.peer) + &known("target", bar.target);
+        let over = if bar.is_over { "" } else { "\"over\":false," };
         self.separate()?;
         write!(
             self.out,
             concat!(
-                r#"{{"name":"{kind}","cat":"operation","ph":"X","ts":{begin},"dur":{duration},"#,
-                r#"{track},"args":{{{peer}{over}"bytes":{bytes}}}}}"#
+                r#"{{"name":"{kind}","cat":"{category}","ph":"X","ts":{begin},"dur":{duration},"#,
+                r#"{track},"args":{{{ranks}{over}"bytes":{bytes}}}}}"#
             ),
             kind = kind,
+            category = category,
             begin = begin,
             duration = duration,
             track = track,
-            peer = peer,
+            ranks = ranks,
             over = over,
             bytes = bytes
         )?;
@@ -172,10 +190,9 @@ impl Events<'_> {
 
     /// The slice of a landing on the target's track, and the end of the arrow in it.
     fn landing(&mut self, number: usize, bar: &Bar, landing: Landing) -> io::Result<()> {
-        let (kind, bytes) = (bar.slice.operation.kind.name(), bar.slice.operation.bytes);
+        let (kind, bytes) = (bar.operation.kind.name(), bar.operation.bytes);
         let (at, duration) = (micros(landing.at_ns), micros(LANDING_NS));
-        let track = self.track(landing.target, 0);
-        let from = bar.slice.rank.0;
+        let (track, from) = (self.track(landing.target.0, 0), bar.track);
         self.separate()?;
         write!(
             self.out,
@@ -196,11 +213,11 @@ impl Events<'_> {
     }
 
     /// The two fields that say which track an event is on. Both count from 1, as 0 means the idle
-    /// task to readers, and no two ranks share a thread's number, not even on different nodes, as
+    /// task to readers, and no two tracks share a thread's number, not even on different nodes, as
     /// readers take it for a name by itself.
-    fn track(&self, rank: Rank, lane: u32) -> String {
-        let node = u64::from(self.topology.node_of(rank).0);
-        let thread = u64::from(lane) * u64::from(self.topology.ranks()) + u64::from(rank.0);
+    fn track(&self, track: u32, lane: u32) -> String {
+        let node = u64::from(self.timeline.node_of(track, self.topology).0);
+        let thread = u64::from(lane) * u64::from(self.timeline.tracks()) + u64::from(track);
         format!(r#""pid":{},"tid":{}"#, node + 1, thread + 1)
     }
 

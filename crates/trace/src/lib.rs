@@ -19,14 +19,17 @@
 //! })?;
 //! let slices = recording.take();
 //! let mut page = Vec::new();
-//! farside_trace::page(&slices, &Topology::flat(4), "four puts", &mut page)?;
+//! let topology = Topology::flat(4);
+//! let recorded = farside_trace::Recorded::new(&slices, &topology);
+//! farside_trace::page(&recorded, "four puts", &mut page)?;
 //! assert!(page.starts_with(b"<!doctype html>"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Both start their time at the earliest operation. Both draw an arrow from an operation to its
 //! target where the recording knows when it landed there. Operations of one rank that overlap,
-//! because several of its threads were at it, get a row each.
+//! because several of its threads were at it, get a row each. Threads that executed operations for
+//! others, such as the agent of a node, have rows of their own, behind the ranks of their node.
 
 mod chrome;
 mod page;
@@ -36,13 +39,36 @@ pub use page::page;
 
 use std::io;
 
-use farside_fabric::tracing::Slice;
-use farside_fabric::{Rank, Topology};
+use farside_fabric::observed::Operation;
+use farside_fabric::tracing::{Server, Service, Slice};
+use farside_fabric::{Node, Rank, Topology};
 
-/// The operations of a recording, each on a row of its rank, in the order in which they began.
+/// A recording that is to be written down.
+#[derive(Debug, Clone, Copy)]
+pub struct Recorded<'a> {
+    /// The operations of ranks, in any order.
+    pub slices: &'a [Slice],
+    /// What agents, and processes in their place, have executed for ranks, in any order.
+    pub services: &'a [Service],
+    /// The topology of the whole job.
+    pub topology: &'a Topology,
+    /// How far apart the times of two nodes may be that were the same: zero if they have one clock.
+    pub clock_error_ns: u64,
+}
+
+impl<'a> Recorded<'a> {
+    /// The operations of ranks that have one clock.
+    pub fn new(slices: &'a [Slice], topology: &'a Topology) -> Recorded<'a> {
+        Recorded { slices, services: &[], topology, clock_error_ns: 0 }
+    }
+}
+
+/// The operations of a recording, each on a row of its track, in the order in which they began.
 struct Timeline {
     bars: Vec<Bar>,
-    /// How many rows each rank needs; at least one.
+    /// The threads that have executed something for others. Tracks are the ranks, and then these.
+    servers: Vec<Server>,
+    /// How many rows each track needs; at least one.
     lanes: Vec<u32>,
 }
 
@@ -50,12 +76,17 @@ struct Timeline {
 /// stay small enough for the floating-point numbers that readers hold them in, whatever the clock's
 /// beginning was.
 struct Bar {
-    slice: Slice,
+    /// The rank that called it, or the server that executed it, as the number of its track.
+    track: u32,
+    operation: Operation,
     lane: u32,
     begin_ns: u64,
     end_ns: u64,
+    is_over: bool,
     /// When it landed, and with whom.
     landing: Option<Landing>,
+    /// Whose memory it was executed on, if a server did.
+    target: Option<Rank>,
 }
 
 #[derive(Clone, Copy)]
@@ -65,29 +96,34 @@ struct Landing {
 }
 
 impl Timeline {
-    /// Puts every slice on a row. Fails if a slice names a rank that the topology does not have.
-    fn new(slices: &[Slice], topology: &Topology) -> io::Result<Timeline> {
-        for rank in
-            slices.iter().flat_map(|slice| [Some(slice.rank), slice.operation.peer]).flatten()
-        {
-            if rank.0 >= topology.ranks() {
-                let message = format!(
-                    "the trace has rank {} but the topology only {} ranks",
-                    rank.0,
-                    topology.ranks()
-                );
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-            }
-        }
-        let start_ns = slices.iter().map(|slice| slice.begin_ns).min().unwrap_or(0);
-        let times = slices.iter().flat_map(|slice| [slice.begin_ns, slice.end_ns]);
-        let last_ns = times.filter(|&time| time != Slice::NOT_OVER).max().unwrap_or(0);
-        let bar = |slice: &Slice| Bar::new(slice, start_ns, last_ns);
-        let mut bars: Vec<Bar> = slices.iter().map(bar).collect();
-        bars.sort_by_key(|bar| (bar.begin_ns, bar.end_ns, bar.slice.rank));
-        let mut busy_until: Vec<Vec<u64>> = vec![Vec::new(); topology.ranks() as usize];
+    /// Puts every operation on a row. Fails if one names a rank or a node that the topology does
+    /// not have.
+    fn new(recorded: &Recorded<'_>) -> io::Result<Timeline> {
+        recorded.check()?;
+        let Recorded { slices, services, topology, .. } = *recorded;
+        let mut servers: Vec<Server> = services.iter().map(|service| service.server).collect();
+        servers.sort_unstable_by_key(|server| (server.node(topology).0, *server));
+        servers.dedup();
+        let times = || {
+            let called = slices.iter().flat_map(|slice| [slice.begin_ns, slice.end_ns]);
+            called.chain(services.iter().flat_map(|service| [service.begin_ns, service.end_ns]))
+        };
+        let start_ns = times().min().unwrap_or(0);
+        let last_ns = times().filter(|&time| time != Slice::NOT_OVER).max().unwrap_or(0);
+        let called = slices.iter().map(|slice| Bar::of_slice(slice, start_ns, last_ns));
+        let track = |server: &Server| {
+            let at = servers.iter().position(|other| other == server).unwrap_or_default();
+            topology.ranks() + at as u32
+        };
+        let executed = services
+            .iter()
+            .map(|service| Bar::of_service(service, track(&service.server), start_ns, last_ns));
+        let mut bars: Vec<Bar> = called.chain(executed).collect();
+        bars.sort_by_key(|bar| (bar.begin_ns, bar.end_ns, bar.track));
+        let tracks = topology.ranks() as usize + servers.len();
+        let mut busy_until: Vec<Vec<u64>> = vec![Vec::new(); tracks];
         for bar in &mut bars {
-            let lanes = &mut busy_until[bar.slice.rank.index()];
+            let lanes = &mut busy_until[bar.track as usize];
             let free =
                 lanes.iter().position(|&end_ns| end_ns <= bar.begin_ns).unwrap_or(lanes.len());
             if free == lanes.len() {
@@ -97,36 +133,92 @@ impl Timeline {
             bar.lane = free as u32;
         }
         let lanes = busy_until.iter().map(|lanes| lanes.len().max(1) as u32).collect();
-        Ok(Timeline { bars, lanes })
+        Ok(Timeline { bars, servers, lanes })
+    }
+
+    /// Returns the node of a track.
+    fn node_of(&self, track: u32, topology: &Topology) -> Node {
+        match track.checked_sub(topology.ranks()) {
+            None => topology.node_of(Rank(track)),
+            Some(server) => self.servers[server as usize].node(topology),
+        }
+    }
+
+    /// Returns how many tracks there are.
+    fn tracks(&self) -> u32 {
+        self.lanes.len() as u32
+    }
+}
+
+impl Recorded<'_> {
+    /// Fails if anything is recorded of a rank or a node that the topology does not have.
+    fn check(&self) -> io::Result<()> {
+        let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidInput, message);
+        let called = self.slices.iter().flat_map(|slice| [Some(slice.rank), slice.operation.peer]);
+        let executed =
+            self.services.iter().flat_map(|service| [service.operation.peer, service.target]);
+        let ranks = self.topology.ranks();
+        if let Some(rank) = called.chain(executed).flatten().find(|rank| rank.0 >= ranks) {
+            let message = format!("the trace has {rank} but the topology only {ranks} ranks");
+            return Err(invalid(message));
+        }
+        let is_unknown = |service: &&Service| !service.server.is_of(self.topology);
+        match self.services.iter().find(is_unknown) {
+            Some(service) => {
+                let message = format!("the trace has the {}, and the topology not", service.server);
+                Err(invalid(message))
+            }
+            None => Ok(()),
+        }
     }
 }
 
 impl Bar {
-    fn is_over(&self) -> bool {
-        self.slice.end_ns != Slice::NOT_OVER
-    }
-
     /// An operation of a recording that begins and ends at these times; one that is not over is
     /// drawn to the end.
-    fn new(slice: &Slice, start_ns: u64, last_ns: u64) -> Bar {
-        let begin_ns = slice.begin_ns - start_ns;
-        let end_ns = match slice.end_ns {
-            Slice::NOT_OVER => last_ns,
-            end_ns => end_ns,
+    fn of_slice(slice: &Slice, start_ns: u64, last_ns: u64) -> Bar {
+        let mut bar = Bar {
+            track: slice.rank.0,
+            operation: slice.operation,
+            lane: 0,
+            begin_ns: slice.begin_ns - start_ns,
+            end_ns: end_ns(slice.begin_ns, slice.end_ns, last_ns) - start_ns,
+            is_over: slice.end_ns != Slice::NOT_OVER,
+            landing: None,
+            target: None,
         };
-        let end_ns = end_ns.max(slice.begin_ns) - start_ns;
         // Nothing lands before it begins. A recording that says so mixes clocks, and readers drop
         // an arrow into the past.
-        let landing = slice.operation.peer.zip(slice.landed_ns).map(|(target, landed_ns)| {
-            Landing { target, at_ns: landed_ns.saturating_sub(start_ns).max(begin_ns) }
+        bar.landing = slice.operation.peer.zip(slice.landed_ns).map(|(target, landed_ns)| {
+            Landing { target, at_ns: landed_ns.saturating_sub(start_ns).max(bar.begin_ns) }
         });
-        Bar { slice: *slice, lane: 0, begin_ns, end_ns, landing }
+        bar
     }
+
+    /// Likewise, one that a server has executed.
+    fn of_service(service: &Service, track: u32, start_ns: u64, last_ns: u64) -> Bar {
+        Bar {
+            track,
+            operation: service.operation,
+            lane: 0,
+            begin_ns: service.begin_ns - start_ns,
+            end_ns: end_ns(service.begin_ns, service.end_ns, last_ns) - start_ns,
+            is_over: service.end_ns != Slice::NOT_OVER,
+            landing: None,
+            target: service.target,
+        }
+    }
+}
+
+/// Returns where a bar ends.
+fn end_ns(begin_ns: u64, end_ns: u64, last_ns: u64) -> u64 {
+    let end_ns = if end_ns == Slice::NOT_OVER { last_ns } else { end_ns };
+    end_ns.max(begin_ns)
 }
 
 #[cfg(test)]
 mod tests {
-    use farside_fabric::observed::{Kind, Operation};
+    use farside_fabric::observed::Kind;
 
     use super::*;
 
@@ -143,9 +235,10 @@ mod tests {
             slice(0, 15, 25, None),
             slice(1, 10, 40, None),
         ];
-        let timeline = Timeline::new(&slices, &Topology::flat(3)).unwrap();
+        let topology = Topology::flat(3);
+        let timeline = Timeline::new(&Recorded::new(&slices, &topology)).unwrap();
         let placed: Vec<_> =
-            timeline.bars.iter().map(|bar| (bar.slice.rank.0, bar.begin_ns, bar.lane)).collect();
+            timeline.bars.iter().map(|bar| (bar.track, bar.begin_ns, bar.lane)).collect();
         assert_eq!(placed, [(0, 0, 0), (1, 0, 0), (0, 5, 1), (0, 10, 0)]);
         assert_eq!(timeline.lanes, [2, 1, 1]);
     }
@@ -153,14 +246,58 @@ mod tests {
     #[test]
     fn nothing_lands_before_it_begins() {
         let slices = [slice(0, 100, 110, Some(105)), slice(0, 120, 130, Some(90))];
-        let timeline = Timeline::new(&slices, &Topology::flat(2)).unwrap();
+        let topology = Topology::flat(2);
+        let timeline = Timeline::new(&Recorded::new(&slices, &topology)).unwrap();
         let landings: Vec<_> = timeline.bars.iter().map(|bar| bar.landing.unwrap().at_ns).collect();
         assert_eq!(landings, [5, 20]);
     }
 
     #[test]
     fn a_rank_that_the_topology_does_not_have_is_named() {
-        let error = Timeline::new(&[slice(7, 0, 1, None)], &Topology::flat(2)).err().unwrap();
+        let (slices, topology) = ([slice(7, 0, 1, None)], Topology::flat(2));
+        let error = Timeline::new(&Recorded::new(&slices, &topology)).err().unwrap();
         assert_eq!(error.to_string(), "the trace has rank 7 but the topology only 2 ranks");
+        let services = [service(Server::Agent(Node(4)), 0, 1)];
+        let recorded = Recorded { services: &services, ..Recorded::new(&[], &topology) };
+        let error = Timeline::new(&recorded).err().unwrap();
+        assert_eq!(error.to_string(), "the trace has the agent of node 4, and the topology not");
+    }
+
+    fn service(server: Server, begin_ns: u64, end_ns: u64) -> Service {
+        let operation = Operation { kind: Kind::Get, peer: Some(Rank(1)), bytes: 8 };
+        Service { server, operation, target: Some(Rank(0)), begin_ns, end_ns }
+    }
+
+    #[test]
+    fn those_who_serve_have_tracks_behind_the_ranks() {
+        let topology = Topology::parse("node:2", 4).unwrap();
+        let (agent, host) = (Server::Agent(Node(1)), Server::Host(Rank(0)));
+        let slices = [slice(3, 100, Slice::NOT_OVER, None)];
+        let services = [
+            service(agent, 105, 120),
+            service(agent, 90, 95),
+            service(host, 110, 130),
+            service(agent, 110, Slice::NOT_OVER),
+        ];
+        let recorded = Recorded { services: &services, ..Recorded::new(&slices, &topology) };
+        let timeline = Timeline::new(&recorded).unwrap();
+        assert_eq!(timeline.servers, [host, agent]);
+        let placed: Vec<_> = timeline
+            .bars
+            .iter()
+            .map(|bar| (bar.track, bar.begin_ns, bar.end_ns, bar.lane, bar.is_over))
+            .collect();
+        let expected = [
+            (5, 0, 5, 0, true),
+            (3, 10, 40, 0, false),
+            (5, 15, 30, 0, true),
+            (4, 20, 40, 0, true),
+            (5, 20, 40, 1, false),
+        ];
+        assert_eq!(placed, expected);
+        assert_eq!(timeline.lanes, [1, 1, 1, 1, 1, 2]);
+        let nodes: Vec<u32> =
+            (0..timeline.tracks()).map(|track| timeline.node_of(track, &topology).0).collect();
+        assert_eq!(nodes, [0, 0, 1, 1, 0, 1]);
     }
 }

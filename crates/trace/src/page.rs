@@ -4,10 +4,8 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 
 use farside_fabric::observed::Kind;
-use farside_fabric::tracing::Slice;
-use farside_fabric::{Rank, Topology};
 
-use super::{Bar, Timeline};
+use super::{Bar, Recorded, Timeline};
 
 /// The page, with marks where the parts go: its look, the title (twice), the recording, its
 /// behaviour.
@@ -23,8 +21,8 @@ const SCRIPT: &str = concat!(
     include_str!("page/controls.js")
 );
 
-/// Writes a recording as a page of HTML: a row for each rank, bars for operations, arrows to where
-/// they landed.
+/// Writes a recording as a page of HTML: a row for each rank and for each thread that executed
+/// operations for others, bars for operations, arrows to where they landed.
 ///
 /// The page asks for nothing from any network. It zooms and pans with the mouse or the keys, and
 /// its address keeps the view (`#from=1000&to=2500`, in nanoseconds since the first operation), so
@@ -34,21 +32,18 @@ const SCRIPT: &str = concat!(
 /// use farside_fabric::Topology;
 ///
 /// let mut page = Vec::new();
-/// farside_trace::page(&[], &Topology::flat(2), "a <quiet> job", &mut page)?;
+/// let topology = Topology::flat(2);
+/// let recorded = farside_trace::Recorded::new(&[], &topology);
+/// farside_trace::page(&recorded, "a <quiet> job", &mut page)?;
 /// assert!(String::from_utf8(page).unwrap().contains("<title>a &lt;quiet&gt; job</title>"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// Those of `out`, and one that names the rank if `slices` has one that `topology` does not.
-pub fn page(
-    slices: &[Slice],
-    topology: &Topology,
-    title: &str,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let timeline = Timeline::new(slices, topology)?;
+/// Those of `out`, and one that names the rank if the recording has one that its topology does not.
+pub fn page(recorded: &Recorded<'_>, title: &str, out: &mut dyn Write) -> io::Result<()> {
+    let timeline = Timeline::new(recorded)?;
     let mut out = BufWriter::new(out);
     let mut rest = PAGE;
     // From mark to mark, so that marks in what was put in mean nothing.
@@ -60,7 +55,7 @@ pub fn page(
             "title" => out.write_all(escaped(title).as_bytes())?,
             "style" => out.write_all(STYLE.as_bytes())?,
             "script" => out.write_all(SCRIPT.as_bytes())?,
-            "trace" => write_trace(&timeline, topology, &mut out)?,
+            "trace" => write_trace(&timeline, recorded, &mut out)?,
             other => unreachable!("the page has the mark {other}"),
         }
         rest = below;
@@ -70,33 +65,44 @@ pub fn page(
 }
 
 /// The recording as JSON, a list for each column. Times are differences, which are short.
-fn write_trace(timeline: &Timeline, topology: &Topology, out: &mut impl Write) -> io::Result<()> {
-    let bars = &timeline.bars;
+fn write_trace(
+    timeline: &Timeline,
+    recorded: &Recorded<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (bars, topology) = (&timeline.bars, recorded.topology);
     let unknown = |time: Option<u64>| time.map_or("-1".into(), |time| time.to_string());
     let begins = std::iter::once(0).chain(bars.iter().map(|bar| bar.begin_ns));
     let since_last = bars.iter().zip(begins).map(|(bar, last_ns)| bar.begin_ns - last_ns);
     let kind = |bar: &Bar| {
-        Kind::ALL.iter().position(|kind| *kind == bar.slice.operation.kind).unwrap_or_default()
+        Kind::ALL.iter().position(|kind| *kind == bar.operation.kind).unwrap_or_default()
     };
-    let peer = |bar: &Bar| unknown(bar.slice.operation.peer.map(|peer| peer.0.into()));
+    let peer = |bar: &Bar| unknown(bar.operation.peer.map(|peer| peer.0.into()));
     let landed = |bar: &Bar| unknown(bar.landing.map(|landing| landing.at_ns - bar.begin_ns));
 
     write!(out, "{{")?;
     column(out, "kinds", Kind::ALL.iter().map(|kind| format!("\"{}\"", kind.name())))?;
-    column(out, "nodes", (0..topology.ranks()).map(|rank| topology.node_of(Rank(rank)).0))?;
+    // Tracks are the ranks, and then those who serve them.
+    column(out, "servers", timeline.servers.iter().map(|server| format!("\"{server}\"")))?;
+    let node = |track: u32| timeline.node_of(track, topology).0;
+    column(out, "nodes", (0..timeline.tracks()).map(node))?;
     column(out, "lanes", &timeline.lanes)?;
-    column(out, "rank", bars.iter().map(|bar| bar.slice.rank.0))?;
+    column(out, "track", bars.iter().map(|bar| bar.track))?;
     column(out, "lane", bars.iter().map(|bar| bar.lane))?;
     column(out, "kind", bars.iter().map(kind))?;
     column(out, "peer", bars.iter().map(peer))?;
-    column(out, "bytes", bars.iter().map(|bar| bar.slice.operation.bytes))?;
+    column(out, "bytes", bars.iter().map(|bar| bar.operation.bytes))?;
     column(out, "begin", since_last)?;
     column(out, "duration", bars.iter().map(|bar| bar.end_ns - bar.begin_ns))?;
     column(out, "landed", bars.iter().map(landed))?;
+    // Of those on the tracks of servers only.
+    let served = bars.iter().filter(|bar| bar.track >= topology.ranks());
+    let target = |bar: &Bar| unknown(bar.target.map(|target| target.0.into()));
+    column(out, "targets", served.map(target))?;
     // Few are not over: a list of their places.
-    let unfinished = bars.iter().enumerate().filter(|(_, bar)| !bar.is_over());
+    let unfinished = bars.iter().enumerate().filter(|(_, bar)| !bar.is_over);
     column(out, "unfinished", unfinished.map(|(place, _)| place))?;
-    write!(out, "\"version\":1}}")
+    write!(out, "\"clockErrorNs\":{},\"version\":1}}", recorded.clock_error_ns)
 }
 
 /// One list, and the comma behind it.
@@ -132,12 +138,15 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use farside_fabric::observed::Operation;
+    use farside_fabric::tracing::{Server, Service, Slice};
+    use farside_fabric::{Node, Rank, Topology};
 
     use super::*;
 
     fn written(slices: &[Slice], title: &str) -> String {
         let mut out = Vec::new();
-        page(slices, &Topology::flat(2), title, &mut out).unwrap();
+        let topology = Topology::flat(2);
+        page(&Recorded::new(slices, &topology), title, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -167,6 +176,29 @@ mod tests {
         for column in
             ["\"begin\":[0,250]", "\"duration\":[250,50]", "\"landed\":[900,-1]", "\"peer\":[1,-1]"]
         {
+            assert!(text.contains(column), "{column}");
+        }
+    }
+
+    #[test]
+    fn those_who_serve_are_named_with_what_they_did() {
+        let operation = Operation { kind: Kind::Put, peer: Some(Rank(1)), bytes: 64 };
+        let service =
+            |server, target| Service { server, operation, target, begin_ns: 1000, end_ns: 1100 };
+        let (agent, handlers) = (Server::Agent(Node(0)), Server::Handlers(Node(0)));
+        let services = [service(agent, Some(Rank(0))), service(handlers, None)];
+        let (mut out, topology) = (Vec::new(), Topology::flat(2));
+        let recorded =
+            Recorded { services: &services, clock_error_ns: 4200, ..Recorded::new(&[], &topology) };
+        page(&recorded, "served", &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for column in [
+            "\"servers\":[\"agent of node 0\",\"handlers of node 0\"]",
+            "\"nodes\":[0,0,0,0]",
+            "\"track\":[2,3]",
+            "\"targets\":[0,-1]",
+            "\"clockErrorNs\":4200",
+        ] {
             assert!(text.contains(column), "{column}");
         }
     }

@@ -4,6 +4,7 @@ mod model;
 mod screen;
 mod state;
 mod text;
+mod traffic;
 
 use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;

@@ -178,15 +178,23 @@ fn peers(
     known.into_iter().map(|peer| (peer, rate(count(rank, peer), then(peer)))).collect()
 }
 
+/// The algorithm of a lock that nobody has named.
+const UNSAID: &str = "a";
+
 /// The locks that somebody holds or waits for, those with the longest waits first.
 fn locks(after: &Snapshot) -> Vec<LockRow> {
     let describer = Describer::new(after);
     let mut found: Vec<((u64, u64), LockRow)> = Vec::new();
     let mut row = |key: (u64, u64), algorithm: &str| -> usize {
+        let name = describer.lock(key.0, key.1, algorithm);
         if let Some(at) = found.iter().position(|(known, _)| *known == key) {
+            // Those who wait know which algorithm it is; those who hold it do not say.
+            if algorithm != UNSAID {
+                found[at].1.name = name;
+            }
             return at;
         }
-        let name = describer.lock(key.0, key.1, algorithm);
+        let name = name.strip_prefix("a ").unwrap_or(&name).to_owned();
         let holder =
             after.holders(key.0, key.1).first().map(|(rank, at)| (*rank, (*at).to_owned()));
         found.push((key, LockRow { name, holder, ..LockRow::default() }));
@@ -196,7 +204,7 @@ fn locks(after: &Snapshot) -> Vec<LockRow> {
     for rank in after.ranks.iter().filter(|rank| rank.is_alive()) {
         for context in &rank.contexts {
             for held in &context.held {
-                row((held.segment, held.offset), "a");
+                row((held.segment, held.offset), UNSAID);
             }
             if let Some(activity) = context.activity.as_ref().filter(|it| it.kind == Kind::Lock) {
                 let at = row((activity.segment, activity.number), &activity.name);
@@ -232,7 +240,11 @@ pub(crate) fn short(number: f64) -> String {
 
 /// A time in few letters.
 pub(crate) fn since(ns: u64) -> String {
-    if ns == 0 { String::new() } else { describe_time(ns) }
+    match ns {
+        0 => String::new(),
+        1..1_000_000 => format!("{} us", ns.div_ceil(1000)),
+        _ => describe_time(ns),
+    }
 }
 
 #[cfg(test)]
@@ -246,5 +258,9 @@ mod tests {
         assert_eq!(short(1234.0), "1.2k");
         assert_eq!(short(123_456_789.0), "123M");
         assert_eq!(short(2.5e9), "2.5G");
+        assert_eq!(
+            [since(0), since(1), since(420_100), since(2_000_000)],
+            ["", "1 us", "421 us", "2 ms"]
+        );
     }
 }

@@ -10,9 +10,10 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
 
 use super::model::{Model, RankRow, short, since};
 use super::state::{State, View};
+use super::traffic;
 
-/// Shades of the heat map, from nothing to the most.
-const SHADES: [&str; 10] = [" ", ".", ":", "-", "=", "+", "*", "#", "%", "@"];
+/// A screen of so many columns has room for everything.
+const WIDE: u16 = 110;
 
 const HELP: &str = "\
 1-4, Tab    ranks, locks, waits, traffic
@@ -25,15 +26,18 @@ p, Space    freeze, and go on
 q           quit; the job goes on";
 
 pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, state: &State) {
-    let [head, body, foot] =
-        Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
-            .areas(frame.area());
+    let area = frame.area();
+    // At most a sixth of the screen tells what is wrong.
+    let told_max = (area.height / 6).clamp(1, 5);
+    let told = lines_needed(told(model), area.width.into()).min(told_max);
+    let heights = [Constraint::Length(1 + told), Constraint::Min(1), Constraint::Length(1)];
+    let [head, body, foot] = Layout::vertical(heights).areas(area);
     draw_head(frame, head, model, state);
     match (state.zoom, state.view) {
         (Some(rank), _) => draw_rank(frame, body, model, rank),
         (None, View::Ranks | View::Waits) => draw_ranks(frame, body, model, state),
         (None, View::Locks) => draw_locks(frame, body, model, state),
-        (None, View::Traffic) => draw_traffic(frame, body, model, state),
+        (None, View::Traffic) => traffic::draw(frame, body, model, state),
     }
     draw_foot(frame, foot, state);
     if state.shows_help {
@@ -41,12 +45,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, state: &State) {
     }
 }
 
-fn bold() -> Style {
+pub(super) fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
 /// The style of a state, or none without colours.
-fn coloured(state: &State, colour: Color) -> Style {
+pub(super) fn coloured(state: &State, colour: Color) -> Style {
     if state.has_colour { Style::new().fg(colour) } else { Style::new() }
 }
 
@@ -73,11 +77,26 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
             if state.is_frozen() { "  FROZEN" } else { "" }
         )),
     ]);
-    let second = match model.diagnosis.findings.first() {
-        Some(finding) => Line::from(finding.what.clone()),
-        None => Line::from(model.command.clone()),
-    };
-    frame.render_widget(Paragraph::new(vec![first, second]), area);
+    let [top, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    frame.render_widget(first, top);
+    frame.render_widget(Paragraph::new(told(model)).wrap(Wrap { trim: false }), rest);
+}
+
+/// What is worth telling most, or else which job it is.
+fn told(model: &Model) -> &str {
+    model.diagnosis.findings.first().map_or(&model.command, |finding| &finding.what)
+}
+
+/// How many lines a text has when it is folded between words.
+fn lines_needed(text: &str, width: usize) -> u16 {
+    let (mut lines, mut used) = (1, 0);
+    for word in text.split(' ').map(|word| word.chars().count()) {
+        if used > 0 && used + word > width {
+            (lines, used) = (lines + 1, 0);
+        }
+        used += word + 1;
+    }
+    lines
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
@@ -114,8 +133,12 @@ const USUAL_COLUMNS: [(&str, u16); 8] = [
 ];
 
 fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
-    let (is_wide, is_narrow) = (area.width >= 110, area.width < 64);
+    let (is_wide, is_narrow) = (area.width >= WIDE, area.width < 64);
     let rows = state.rows(model);
+    if rows.is_empty() {
+        let none = if state.filter.is_empty() { "no rank waits" } else { "no rank matches" };
+        return frame.render_widget(none, area);
+    }
     let style = |row: &RankRow| match row.state {
         "waits" if model.diagnosis.stuck.contains(&row.rank) => coloured(state, Color::Red),
         "waits" => coloured(state, Color::Yellow),
@@ -128,6 +151,9 @@ fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
         (_, false) => &USUAL_COLUMNS[..6],
         (_, true) => &USUAL_COLUMNS,
     };
+    // A column is between any two.
+    let taken: u16 = columns.iter().map(|(_, width)| width + 1).sum();
+    let room = usize::from(area.width.saturating_sub(taken));
     let cells = |row: &&RankRow| {
         let cell = |column: &str| match column.trim() {
             "rank" => format!("{:>4}", row.rank),
@@ -139,8 +165,8 @@ fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
             "sleeps" => format!("{:>6}", short(row.sleeps_per_second)),
             _ => format!("{:>8}", row.process),
         };
-        let does = if is_wide { row.does.clone() } else { without_folders(&row.does) };
-        let cells = columns.iter().map(|(column, _)| cell(column)).chain([does]);
+        let cells = columns.iter().map(|(column, _)| cell(column));
+        let cells = cells.chain([elided(&does(row, is_wide), room)]);
         Row::new(cells).style(style(row))
     };
     let header = columns.iter().map(|(column, _)| *column).chain(["does"]);
@@ -154,6 +180,34 @@ fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
     frame.render_stateful_widget(table, area, &mut chosen);
 }
 
+/// What a rank does, as far as its state does not say so already.
+fn does(row: &RankRow, is_wide: bool) -> String {
+    let does = match (row.state, row.held.first()) {
+        ("computes", Some(held)) => format!("holds {held}"),
+        ("computes", None) => String::new(),
+        _ => {
+            let known = ["waits for ", "is in "];
+            let does = known.iter().find_map(|known| row.does.strip_prefix(known));
+            does.unwrap_or(&row.does).to_owned()
+        }
+    };
+    // A narrow screen says which team and which folder only if it is not the usual one.
+    if is_wide { does } else { without_folders(&does.replacen(" of team `world`", "", 1)) }
+}
+
+/// A text that has room; of one that is too long the middle is left out, since the place in the
+/// program is at its end.
+fn elided(text: &str, room: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= room {
+        return text.to_owned();
+    }
+    let place = letters.iter().rposition(|&letter| letter == '(').unwrap_or(letters.len());
+    let end = if letters.len() - place < room { &letters[place..] } else { &[] };
+    let begin = &letters[..room.saturating_sub(end.len() + 1)];
+    begin.iter().chain(&['…']).chain(end).collect()
+}
+
 /// What a rank does, with the name of the file alone in its place.
 fn without_folders(does: &str) -> String {
     match does.rsplit_once('(') {
@@ -163,6 +217,9 @@ fn without_folders(does: &str) -> String {
 }
 
 fn draw_locks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
+    if model.locks.is_empty() {
+        return frame.render_widget("no lock is held or waited for", area);
+    }
     let rows = model.locks.iter().map(|lock| {
         let (holder, place) = match &lock.holder {
             Some((rank, place)) => (format!("rank {rank}"), place.clone()),
@@ -171,7 +228,8 @@ fn draw_locks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
         let waiters =
             if lock.waiters.is_empty() { String::new() } else { describe_ranks(&lock.waiters) };
         let queue = format!("{:>5}", lock.waiters.len());
-        let place = if area.width >= 110 { place } else { without_folders(&format!("({place})")) };
+        let file = place.rsplit('/').next().unwrap_or(&place).to_owned();
+        let place = if area.width >= WIDE { place } else { file };
         let cells = [lock.name.clone(), holder, queue, since(lock.longest_ns), waiters, place];
         let is_hot = lock.waiters.len() > 1;
         Row::new(cells).style(if is_hot { coloured(state, Color::Yellow) } else { Style::new() })
@@ -189,35 +247,15 @@ fn draw_locks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
     frame.render_widget(table, area);
 }
 
-/// Who talks to whom: a row for each origin, a column for each target.
-fn draw_traffic(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
-    let rates = model.ranks.iter().flat_map(|rank| rank.peers.iter().map(|&(_, rate)| rate));
-    let most = rates.fold(0.0, f64::max);
-    let mut lines = vec![Line::styled(
-        format!("operations a second, origin by target; @ is {}", short(most)),
-        bold(),
-    )];
-    for rank in &model.ranks {
-        let mut spans = vec![Span::raw(format!("{:>5} ", rank.rank))];
-        for target in 0..model.ranks.len() as u32 {
-            let rate = rank.peers.iter().find(|&&(peer, _)| peer == target);
-            let rate = rate.map_or(0.0, |&(_, rate)| rate);
-            let level = if most > 0.0 { (rate / most * 9.0).ceil() as usize } else { 0 };
-            let colour = [Color::Reset, Color::Blue, Color::Green, Color::Yellow, Color::Red];
-            let style = coloured(state, colour[level.min(9).div_ceil(3).min(4)]);
-            spans.push(Span::styled(SHADES[level.min(9)].repeat(2), style));
-        }
-        lines.push(Line::from(spans));
-    }
-    frame.render_widget(Paragraph::new(lines), area);
-}
-
 fn draw_rank(frame: &mut Frame<'_>, area: Rect, model: &Model, rank: u32) {
     let Some(row) = model.ranks.iter().find(|row| row.rank == rank) else { return };
     let mut lines = vec![
         Line::styled(format!("rank {rank}, node {}, process {}", row.node, row.process), bold()),
-        Line::from(format!("{} {}", row.state, since(row.for_ns))),
-        Line::from(row.does.clone()),
+        Line::from(match row.for_ns {
+            0 => row.state.to_owned(),
+            ns if row.state == row.does => format!("{} for {}", row.state, since(ns)),
+            ns => format!("{}, for {}", row.does, since(ns)),
+        }),
         Line::from(format!(
             "{} operations ({}/s), {} bytes ({}/s)",
             row.operations,
@@ -229,8 +267,12 @@ fn draw_rank(frame: &mut Frame<'_>, area: Rect, model: &Model, rank: u32) {
     lines.extend(row.held.iter().map(|held| Line::from(format!("holds {held}"))));
     let mut peers = row.peers.clone();
     peers.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let peers = peers.iter().map(|(peer, rate)| format!("rank {peer}: {} op/s", short(*rate)));
-    lines.extend(peers.take(20).map(Line::from));
+    let peers = peers.iter().take_while(|(_, rate)| *rate > 0.0).map(|&(peer, rate)| {
+        let node = model.ranks.get(peer as usize).map_or(0, |row| row.node);
+        let node = if model.nodes > 1 { format!(" on node {node}") } else { String::new() };
+        Line::from(format!("asks rank {peer}{node} for {} op/s", short(rate)))
+    });
+    lines.extend(peers.take(20));
     let mine = |ranks: &[u32]| ranks.contains(&rank);
     for finding in model.diagnosis.findings.iter().filter(|finding| mine(&finding.ranks)) {
         lines.push(Line::from(format!("- {}", finding.what)));
@@ -314,6 +356,50 @@ mod tests {
         assert!(shown(&State::new(true), 160).contains("process"));
         assert!(shown(&State::new(true), 160).contains("(src/main.rs:33)"));
         assert!(shown(&State::new(true), 80).contains("`table` (main.rs:33)"));
+    }
+
+    #[test]
+    fn what_has_no_room_loses_its_middle_and_not_its_end() {
+        let text = "waits for the rma-mcs lock 0.2+0 (count.rs:25)";
+        assert_eq!(elided(text, 46), text);
+        assert_eq!(elided(text, 30), "waits for the rm…(count.rs:25)");
+        assert_eq!(elided(text, 10), "waits for…");
+        assert_eq!(elided("no place at all", 8), "no plac…");
+        assert_eq!(elided(text, 0), "…");
+        let mut row = RankRow { state: "waits", does: text.into(), ..RankRow::default() };
+        assert_eq!(does(&row, true), "the rma-mcs lock 0.2+0 (count.rs:25)");
+        row.does = "is in barrier 8 of team `world` (src/main.rs:68)".into();
+        assert_eq!(does(&row, true), "barrier 8 of team `world` (src/main.rs:68)");
+        assert_eq!(does(&row, false), "barrier 8 (main.rs:68)");
+        (row.state, row.does) = ("computes", "computes".into());
+        assert_eq!(does(&row, true), "");
+        row.held = vec!["lock `table` (src/main.rs:31)".into()];
+        assert_eq!(does(&row, false), "holds lock `table` (main.rs:31)");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_full_where_there_is_room() {
+        assert_eq!(lines_needed("one two three", 80), 1);
+        assert_eq!(lines_needed("one two three", 8), 2);
+        assert_eq!(lines_needed("one two three", 7), 2);
+        assert_eq!(lines_needed("one two three", 6), 3);
+        assert_eq!(lines_needed("", 6), 1);
+    }
+
+    #[test]
+    fn empty_views_say_so() {
+        let mut model = model();
+        model.locks.clear();
+        model.ranks.iter_mut().for_each(|rank| rank.state = "computes");
+        let mut state = State::new(false);
+        for (view, words) in [('2', "no lock is held"), ('3', "no rank waits")] {
+            state.press(KeyEvent::from(KeyCode::Char(view)), &model);
+            let mut terminal = Terminal::new(TestBackend::new(80, 16)).unwrap();
+            terminal.draw(|frame| draw(frame, &model, &state)).unwrap();
+            let cells = terminal.backend().buffer().content();
+            let text: String = cells.iter().map(|cell| cell.symbol()).collect();
+            assert!(text.contains(words), "{text}");
+        }
     }
 
     #[test]

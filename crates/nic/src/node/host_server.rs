@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use farside_fabric::tracing::Server;
 use farside_fabric::{Error, Rank, Result};
 use farside_shm::Job;
 
@@ -17,6 +18,7 @@ use super::server::REPLY_BYTES;
 use crate::settings::ServerLocation;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
+use crate::target::recorder::Recorder;
 use crate::target::service::{Nodes, Service};
 use crate::transport::{StreamSettings, TransportEndpoint as _, udp};
 use crate::wire::{self, ServerId};
@@ -41,7 +43,8 @@ impl HostServer {
         let memory = NodeMemory::new(job.clone(), node, table.host_ports());
         let id = ServerId(topology.nodes() + rank.0);
         let nodes = Nodes { topology: (*topology).clone(), hosts: table.hosts()? };
-        let mut service = Service::new(id, key, REPLY_BYTES, nodes, memory);
+        let recorder = Recorder::new(job, Server::Host(rank));
+        let mut service = Service::new(id, key, REPLY_BYTES, nodes, memory).recorded(recorder);
         let mut listener = Listener::new(Arc::new(endpoint), settings.server.wait);
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use farside_fabric::tracing::Server;
 use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, Result};
 use farside_shm::Job;
 
@@ -21,6 +22,7 @@ use crate::lock::lock;
 use crate::settings::Settings;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
+use crate::target::recorder::Recorder;
 use crate::target::refusals::Refusals;
 use crate::target::service::{Nodes, Service};
 use crate::transport::seal::Key;
@@ -177,7 +179,9 @@ impl NodeServer {
             hosts: addresses.iter().map(Address::ip).collect(),
         };
         let (id, count) = (ServerId(self.node.0), nodes.topology.nodes());
-        let mut service = Service::new(id, self.key.clone(), REPLY_BYTES, nodes, memory);
+        let recorder = Recorder::new(&self.job, Server::Agent(self.node));
+        let service = Service::new(id, self.key.clone(), REPLY_BYTES, nodes, memory);
+        let mut service = service.recorded(recorder);
         let (port, reply_port) = (PortId::of_agent(self.node), self.wakeup_address.port());
         let mut origin = Origin::new(port, self.key.clone(), reply_port, count, packet_bytes);
         if self.transport.needs_reply_address() {

@@ -2,6 +2,7 @@
 
 pub(crate) mod listener;
 pub(crate) mod memory;
+pub(crate) mod recorder;
 pub(crate) mod refusals;
 mod reply;
 pub(crate) mod service;

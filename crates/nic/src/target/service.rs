@@ -21,6 +21,7 @@ use farside_fabric::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::recorder::Recorder;
 use super::refusals::Refusals;
 use super::reply::Reply;
 use crate::link::variant::{Right, Variant};
@@ -112,6 +113,7 @@ pub(crate) struct Service<M, V = Right> {
     /// The reply that is being written.
     reply: Reply,
     refusals: Refusals,
+    recorder: Recorder,
 }
 
 #[cfg_attr(test, derive(Clone))]
@@ -164,7 +166,14 @@ impl<M: Memory, V: Variant> Service<M, V> {
             calls: Vec::new(),
             reply: Reply::new(packet_bytes),
             refusals: Refusals::default(),
+            recorder: Recorder::default(),
         }
+    }
+
+    /// Likewise, with a record of what it executes.
+    pub(crate) fn recorded(mut self, recorder: Recorder) -> Service<M, V> {
+        self.recorder = recorder;
+        self
     }
 
     /// Likewise, on a transport whose connections begin with an address.
@@ -280,7 +289,11 @@ impl<M: Memory, V: Variant> Service<M, V> {
         // piece; the order of answers means nothing.
         let mut faults = Vec::new();
         for request in Requests::new(body).flatten() {
+            // Gets are executed when the reply is written.
+            let is_get = matches!(request, Request::Get { .. });
+            let begun = if is_get { None } else { self.recorder.begin(port, &request) };
             wants_answer |= self.carry_out(port, &request, &mut faults);
+            self.recorder.end(begun);
         }
         // Once for all of them: each count would wake the ranks that wait for it.
         if self.landings > 0 {
@@ -291,7 +304,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         connection.receiver.executed(self.reply.body());
         if wants_answer {
             let number = connection.receiver.executed_up_to();
-            self.read_all(body);
+            self.read_all(port, body);
             self.send(port, number, out);
         } else {
             self.note_silence(port, out);
@@ -304,7 +317,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         if let Some(connection) = self.connections.get(&port) {
             self.reply.write(connection.receiver.remembered(number).unwrap_or_default());
         }
-        self.read_all(body);
+        self.read_all(port, body);
         self.send(port, if V::ANSWERS_BY_NUMBER { number } else { self.latest(port) }, out);
     }
 
@@ -452,12 +465,13 @@ impl<M: Memory, V: Variant> Service<M, V> {
     }
 
     /// Executes the gets of a request and appends what they read to the reply.
-    fn read_all(&mut self, body: &[u8]) {
+    fn read_all(&mut self, port: PortId, body: &[u8]) {
         for request in Requests::new(body).flatten() {
             let Request::Get { tag, from } = request else { continue };
-            let begin = self.reply.len();
+            let (begin, begun) = (self.reply.len(), self.recorder.begin(port, &request));
             answer::begin_bytes(tag, from.bytes() as u32, &mut self.reply);
             let read = self.memory.get(&from, self.reply.grow(from.bytes() as usize));
+            self.recorder.end(begun);
             if let Err(error) = read {
                 self.reply.truncate(begin);
                 let fault = Fault::new(&error, from.rank);

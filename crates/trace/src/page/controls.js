@@ -19,19 +19,22 @@ function point(i, x, y) {
   tip.style.display = i < 0 ? "none" : "block";
   plan();
   if (i < 0) return;
-  const peer = trace.peer[i] < 0 ? "none" : "rank " + trace.peer[i];
+  const rankName = (rank) => rank < 0 ? "none" : "rank " + rank;
   const landed = trace.landed[i] < 0
     ? "not recorded"
     : timeName(lands[i]) + " (+" + timeName(lands[i] - begin[i]) + ")";
-  const facts = [["peer", peer], ["bytes", bytesName(trace.bytes[i])],
-      ["begin", timeName(begin[i])], ["duration", timeName(end[i] - begin[i])]];
+  const facts = isServed(i) ?
+      [["for", rankName(trace.peer[i])], ["memory of", rankName(targets.get(i))]] :
+      [["peer", rankName(trace.peer[i])]];
+  facts.push(["bytes", bytesName(trace.bytes[i])],
+      ["begin", timeName(begin[i])], ["duration", timeName(end[i] - begin[i])]);
   if (hasArrow(i)) facts.push(["landed", landed]);
   const list = document.createElement("dl");
   for (const [name, value] of facts) for (const [tag, text] of [["dt", name], ["dd", value]]) {
     list.appendChild(document.createElement(tag)).textContent = text;
   }
   const title = document.createElement("strong");
-  title.textContent = trace.kinds[trace.kind[i]] + " by rank " + trace.rank[i] +
+  title.textContent = trace.kinds[trace.kind[i]] + " by " + trackName(trace.track[i]) +
       (trace.unfinished.includes(i) ? ", not over" : "");
   tip.replaceChildren(title, list);
   tip.style.left = Math.max(4, Math.min(x + 16, innerWidth - tip.offsetWidth - 8)) + "px";

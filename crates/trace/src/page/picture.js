@@ -188,8 +188,8 @@ function drawName(i, left, right, middle) {
   const kind = trace.kinds[trace.kind[i]];
   // Waiting is known by its colour; its name on every bar would drown the others.
   if (right - left < (kind === "wait" ? 100 : 34) || barHeight() < 10) return;
-  const to = trace.peer[i] >= 0 && trace.peer[i] !== trace.rank[i]
-      ? " \u2192 " + trace.peer[i] : "";
+  const to = trace.peer[i] >= 0 && trace.peer[i] !== trace.track[i]
+      ? (isServed(i) ? " \u2190 " : " \u2192 ") + trace.peer[i] : "";
   pen.font = "11px system-ui, sans-serif";
   const name = [kind + to, kind].find((name) => pen.measureText(name).width + 10 < right - left);
   if (!name) return;
@@ -262,7 +262,7 @@ function drawLabels(first, last) {
   pen.textBaseline = "middle";
   pen.textAlign = "right";
   for (let row = first; row < last; row++) {
-    pen.fillStyle = view.pointed >= 0 && rows[row].rank === trace.rank[view.pointed]
+    pen.fillStyle = view.pointed >= 0 && rows[row].track === trace.track[view.pointed]
         ? colours.text : colours.quiet;
     pen.fillText(nameOf(rows[row]), size.labels - 10, yOf(row) + size.row / 2);
   }
@@ -273,9 +273,9 @@ function drawLabels(first, last) {
 // A line between nodes, and each node's name, turned, in the middle of what is in sight of it.
 function drawNodes(first, last) {
   for (let row = first; row < last; ) {
-    const node = trace.nodes[rows[row].rank];
+    const node = trace.nodes[rows[row].track];
     let next = row;
-    while (next < last && trace.nodes[rows[next].rank] === node) next++;
+    while (next < last && trace.nodes[rows[next].track] === node) next++;
     const [top, bottom] = [Math.max(yOf(row), AXIS), Math.min(yOf(next), size.height)];
     pen.fillStyle = colours.strong;
     if (row > first) pen.fillRect(0, Math.round(yOf(row)) - 1, size.width, 1);
@@ -302,6 +302,7 @@ function countCrowd(width) {
   crowd.sums = new Float64Array(width * KINDS);
   const all = whole(), factor = width / (all.to - all.from);
   for (let i = 0; i < COUNT; i++) {
+    if (isServed(i)) continue;
     const [from, to] = [(begin[i] - all.from) * factor, (end[i] - all.from) * factor];
     for (let pixel = Math.floor(from); pixel <= Math.min(to, width - 1); pixel++) {
       const part = Math.max(Math.min(to, pixel + 1) - Math.max(from, pixel), 0);
@@ -313,11 +314,12 @@ function countCrowd(width) {
 function paintCrowd() {
   sharpen(crowd.picture, crowd.width, CROWD);
   const ink = crowd.picture.getContext("2d");
+  const high = rows.filter((row) => row.track < RANKS).length;
   for (let pixel = 0; pixel < crowd.width; pixel++) {
     let bottom = CROWD;
     for (let kind = 0; kind < KINDS; kind++) {
       const tall = view.hidden[kind] ? 0 :
-          (crowd.sums[pixel * KINDS + kind] / rows.length) * (CROWD - 4);
+          (crowd.sums[pixel * KINDS + kind] / high) * (CROWD - 4);
       if (tall <= 0) continue;
       ink.fillStyle = colours[trace.kinds[kind]];
       ink.fillRect(pixel, bottom - tall, 1, tall);
@@ -357,8 +359,11 @@ function drawStatus(shown, drawn) {
       grouped(COUNT, 0);
   const hint = drawn === "hidden" ?
       " \u00b7 too many arrows to show: zoom in, or point at an operation" : "";
-  const text = COUNT ? times + " \u00b7 " + some + " operations on " + RANKS + " ranks" + hint :
-      "Nothing was recorded.";
+  const servers = TRACKS > RANKS ? " and " + (TRACKS - RANKS) + " that serve them" : "";
+  const clocks = trace.clockErrorNs ?
+      " \u00b7 times of different nodes are right to " + timeName(trace.clockErrorNs) : "";
+  const text = COUNT ? times + " \u00b7 " + some + " operations on " + RANKS + " ranks" + servers +
+      clocks + hint : "Nothing was recorded.";
   if ($("status").textContent !== text) $("status").textContent = text;
   chart.setAttribute("aria-label", "Timeline of " + RANKS + " ranks, " + text);
 }

@@ -4,7 +4,9 @@
 
 const $ = (id) => document.getElementById(id);
 const trace = JSON.parse($("trace").textContent);
-const COUNT = trace.rank.length, KINDS = trace.kinds.length, RANKS = trace.nodes.length;
+const COUNT = trace.track.length, KINDS = trace.kinds.length;
+// Tracks are the ranks, and then those who serve them.
+const TRACKS = trace.nodes.length, RANKS = TRACKS - trace.servers.length;
 const AXIS = 26, BAR_MIN = 15, BAR_MAX = 46, SPAN_MIN_NS = 20;
 // More arrows than this are a hairball: they wait until fewer are in view, or one is pointed at.
 const ARROWS_MAX = 160;
@@ -12,18 +14,28 @@ const ARROWS_MAX = 160;
 // Columns by operation, in the order in which they began.
 const begin = new Float64Array(COUNT), end = new Float64Array(COUNT),
     lands = new Float64Array(COUNT);
-// Rows, a rank's one after the other; those of one row never overlap, so that they are in order of
-// their ends as well.
-const rows = [], firstRow = [];
+// Rows, a track's one after the other, and those who serve behind the ranks of their node; the
+// operations of one row never overlap, so that they are in order of their ends as well.
+const rows = [], firstRow = new Array(TRACKS).fill(0);
 const arrows = [];
+// For those who serve, the rank on whose memory an operation was executed.
+const targets = new Map();
 let total = 1;
 
 function decode() {
+  const addRows = (track) => {
+    firstRow[track] = rows.length;
+    for (let lane = 0; lane < trace.lanes[track]; lane++) rows.push({ track, lane, list: [] });
+  };
   for (let rank = 0; rank < RANKS; rank++) {
-    firstRow.push(rows.length);
-    for (let lane = 0; lane < trace.lanes[rank]; lane++) rows.push({ rank, lane, list: [] });
+    addRows(rank);
+    const node = trace.nodes[rank];
+    if (trace.nodes.lastIndexOf(node, RANKS - 1) !== rank) continue;
+    for (let track = RANKS; track < TRACKS; track++) {
+      if (trace.nodes[track] === node) addRows(track);
+    }
   }
-  let now = 0;
+  let now = 0, served = 0;
   for (let i = 0; i < COUNT; i++) {
     now += trace.begin[i];
     begin[i] = now;
@@ -32,14 +44,16 @@ function decode() {
     // is dashed.
     lands[i] = trace.landed[i] < 0 ? end[i] : now + trace.landed[i];
     rows[rowOf(i)].list.push(i);
+    if (isServed(i)) targets.set(i, trace.targets[served++]);
     if (hasArrow(i)) arrows.push(i);
     total = Math.max(total, end[i], lands[i]);
   }
 }
+const isServed = (i) => trace.track[i] >= RANKS;
 // A flush asks a peer and lands nowhere.
-const hasArrow = (i) => trace.peer[i] >= 0 && trace.peer[i] !== trace.rank[i] &&
+const hasArrow = (i) => !isServed(i) && trace.peer[i] >= 0 && trace.peer[i] !== trace.track[i] &&
     (trace.landed[i] >= 0 || trace.kinds[trace.kind[i]] !== "flush");
-const rowOf = (i) => firstRow[trace.rank[i]] + trace.lane[i];
+const rowOf = (i) => firstRow[trace.track[i]] + trace.lane[i];
 
 // What is shown.
 const view = { from: 0, to: 1, hidden: new Uint8Array(KINDS), pointed: -1, cursor: null };
@@ -64,7 +78,8 @@ function zoom(factor, at = (view.from + view.to) / 2) {
 const pan = (share) => setView(view.from + share * (view.to - view.from),
     view.to + share * (view.to - view.from));
 
-// The address keeps the view: #from=1000&to=2500&hide=wait,fence&rank=3 (the first rank in sight).
+// The address keeps the view: #from=1000&to=2500&hide=wait,fence&rank=3 (the first rank in sight;
+// those who serve are numbered behind the ranks).
 function readAddress() {
   const words = new URLSearchParams(location.hash.slice(1));
   const hidden = (words.get("hide") || "").split(",");
@@ -74,7 +89,7 @@ function readAddress() {
   const all = whole();
   if (from < to) setView(from, to); else setView(all.from, all.to);
   const rank = parseInt(words.get("rank"));
-  if (rank >= 0 && rank < RANKS) $("view").scrollTop = firstRow[rank] * size.row;
+  if (rank >= 0 && rank < TRACKS) $("view").scrollTop = firstRow[rank] * size.row;
 }
 let addressTimer = 0;
 function writeAddress() {
@@ -87,7 +102,7 @@ function writeAddress() {
     const hidden = trace.kinds.filter((kind, index) => view.hidden[index]);
     if (hidden.length) words.push("hide=" + hidden.join(","));
     const top = Math.floor(size.top / size.row);
-    if (top > 0) words.push("rank=" + rows[top].rank);
+    if (top > 0) words.push("rank=" + rows[top].track);
     history.replaceState(null, "",
         words.length ? "#" + words.join("&") : location.pathname + location.search);
   }, 300);
@@ -128,7 +143,8 @@ function sharpen(canvas, width, height) {
   canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
 }
 const nodeCount = () => new Set(trace.nodes).size;
-const nameOf = (row) => (row.lane ? "\u2033" : "rank " + row.rank);
+const trackName = (track) => track < RANKS ? "rank " + track : trace.servers[track - RANKS];
+const nameOf = (row) => (row.lane ? "\u2033" : trackName(row.track));
 // Once for each picture rather than once for each bar: asking the document takes long.
 function settle() {
   size.top = $("view").scrollTop;

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use farside::fabric::observed::{Kind, Operation};
 use farside::fabric::tracing::Slice;
 use farside::{Rank, Topology};
+use farside_trace::Recorded;
 use serde_json::Value;
 use tracing_chrometrace::{ChromeEvent, Phase};
 
-use crate::recording::{RANKS, landings, record, simulate, topology};
+use crate::recording::{RANKS, landings, record, serve, simulate, topology};
 
 /// A process and a thread of it.
 type Track = (u64, u64);
@@ -24,10 +25,16 @@ struct File {
 impl File {
     /// Writes and reads back.
     fn of(slices: &[Slice], topology: &Topology) -> File {
+        File::of_all(&Recorded::new(slices, topology))
+    }
+
+    /// Likewise, with what was executed for others.
+    fn of_all(recorded: &Recorded<'_>) -> File {
         let mut json = Vec::new();
-        farside_trace::chrome(slices, topology, &mut json).unwrap();
+        farside_trace::chrome(recorded, &mut json).unwrap();
         let mut file: Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(file["displayTimeUnit"], "ns");
+        assert_eq!(file["otherData"]["clock_error_ns"], recorded.clock_error_ns);
         let events = file["traceEvents"].take();
         let raw = events.as_array().unwrap().clone();
         File { events: serde_json::from_value(events).unwrap(), raw }
@@ -206,6 +213,55 @@ fn threads_of_one_rank_get_tracks_of_their_own() {
     let names: Vec<String> = file.tracks().into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, ["rank 0", "rank 0, row 2", "rank 1"]);
     assert_eq!(file.operations().filter(|event| event.tid == 1).count(), 2);
+}
+
+#[test]
+fn those_who_serve_have_tracks_in_the_process_of_their_node() {
+    let (slices, topology) = (record(), topology());
+    let services = serve(&slices);
+    let recorded =
+        Recorded { services: &services, clock_error_ns: 21, ..Recorded::new(&slices, &topology) };
+    let file = File::of_all(&recorded);
+    nests(&file);
+    let names: BTreeMap<Track, String> = file.tracks().into_iter().collect();
+    let of_servers: Vec<(u64, &str)> = names
+        .iter()
+        .filter(|(_, name)| !name.starts_with("rank"))
+        .map(|(track, name)| (track.0, &**name))
+        .collect();
+    let expected = [
+        (1, "agent of node 0"),
+        (1, "handlers of node 0"),
+        (2, "agent of node 1"),
+        (2, "handlers of node 1"),
+    ];
+    assert_eq!(of_servers, expected);
+    let number = |event: &ChromeEvent, name| event.args.get(name).and_then(Value::as_u64);
+    let mut written: Vec<_> = file
+        .of_phase(Phase::Complete)
+        .filter(|event| event.cat == "service")
+        .map(|event| {
+            let name = names[&track(event)].clone();
+            let (from, target) = (number(event, "from"), number(event, "target"));
+            (span(event), name, event.name.to_string(), from, target, number(event, "bytes"))
+        })
+        .collect();
+    let start_ns = slices.iter().map(|slice| slice.begin_ns).min().unwrap();
+    let mut expected: Vec<_> = services
+        .iter()
+        .map(|service| {
+            let rank = |rank: Option<Rank>| rank.map(|rank| u64::from(rank.0));
+            let Operation { kind, peer, bytes } = service.operation;
+            let times = (service.begin_ns - start_ns, service.end_ns - start_ns);
+            let (name, kind) = (service.server.to_string(), kind.name().to_owned());
+            (times, name, kind, rank(peer), rank(service.target), Some(bytes))
+        })
+        .collect();
+    written.sort();
+    expected.sort();
+    assert!(!written.is_empty());
+    assert_eq!(written, expected);
+    assert_eq!(file.operations().count(), slices.len());
 }
 
 #[test]

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use farside::Topology;
 use farside::fabric::tracing::Slice;
+use farside_trace::Recorded;
 
-use crate::recording::{RANKS, record, topology};
+use crate::recording::{RANKS, record, serve, topology};
 
 /// The names that the browser goes by.
 const BROWSERS: [&str; 4] =
@@ -92,6 +93,23 @@ requestAnimationFrame(frame);
 </script>
 "##;
 
+/// A person who looks at what the last rows are called, at the footer, and points at what was
+/// executed for others.
+const A_READER: &str = r##"
+<script>
+{
+const seen = document.documentElement.dataset;
+seen.rows = rows.map(nameOf).join("; ");
+seen.status = document.getElementById("status").textContent;
+const served = rows.find((row) => row.track >= RANKS).list;
+point(served[0], 100, 100);
+draw();
+seen.tip = document.getElementById("tip").textContent;
+seen.anyArrow = arrows.some(isServed);
+}
+</script>
+"##;
+
 /// The installed browser. In CI it must be there; elsewhere its absence is said aloud and the test
 /// is over.
 fn browser() -> Option<&'static str> {
@@ -135,11 +153,16 @@ fn open(
     behind: &str,
     place: &str,
 ) -> Option<String> {
+    open_all(name, &Recorded::new(slices, topology), behind, place)
+}
+
+/// Likewise, with what was executed for others.
+fn open_all(name: &str, recorded: &Recorded<'_>, behind: &str, place: &str) -> Option<String> {
     let browser = browser()?;
     let directory = TemporaryDirectory::new(name);
     let file = directory.0.join("trace.html");
     let mut page = Vec::new();
-    farside_trace::page(slices, topology, "A test", &mut page).unwrap();
+    farside_trace::page(recorded, "A test", &mut page).unwrap();
     page.extend_from_slice(behind.as_bytes());
     std::fs::write(&file, page).unwrap();
     // Time that passes by itself: the page is dumped when nothing is left to do, however slow the
@@ -234,6 +257,32 @@ fn mouse_keys_and_legend_change_the_view() {
     let puts = slices.iter().filter(|slice| slice.operation.kind.name() == "put").count();
     assert_eq!(count("without-one-kind"), slices.len() - puts);
     assert!(attribute(&document, "tip").unwrap().contains(" by rank 0peer"), "{document}");
+}
+
+#[test]
+fn those_who_serve_are_shown_behind_the_ranks_of_their_node() {
+    let (slices, topology) = (record(), topology());
+    let services = serve(&slices);
+    let recorded =
+        Recorded { services: &services, clock_error_ns: 21, ..Recorded::new(&slices, &topology) };
+    let Some(document) = open_all("served", &recorded, A_READER, "") else { return };
+    assert_eq!(attribute(&document, "error"), None);
+    let all = slices.len() + services.len();
+    assert_eq!(attribute(&document, "rendered"), Some(all.to_string().as_str()), "{document}");
+    let of_node = |node: u32| {
+        let ranks = (node * RANKS / 2..(node + 1) * RANKS / 2).map(|rank| format!("rank {rank}"));
+        let servers = ["agent", "handlers"].map(|what| format!("{what} of node {node}"));
+        ranks.chain(servers).collect::<Vec<String>>().join("; ")
+    };
+    let rows = [of_node(0), of_node(1)].join("; ");
+    assert_eq!(attribute(&document, "rows"), Some(rows.as_str()));
+    let status = attribute(&document, "status").unwrap();
+    assert!(status.contains("on 16 ranks and 4 that serve them"), "{status}");
+    assert!(status.contains("times of different nodes are right to 21 ns"), "{status}");
+    let tip = attribute(&document, "tip").unwrap();
+    assert!(tip.contains(" by agent of node 0forrank "), "{tip}");
+    assert!(tip.contains("memory ofrank "), "{tip}");
+    assert_eq!(attribute(&document, "any-arrow"), Some("false"));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use farside::fabric::observed::Kind;
-use farside::fabric::tracing::{Slice, Trace};
+use farside::fabric::observed::{Kind, Operation};
+use farside::fabric::tracing::{Server, Service, Slice, Trace};
 use farside::sim::{Profile, Virtual};
 use farside::{Local, Rank, Result, Topology, World};
 
@@ -42,6 +42,29 @@ pub(crate) fn simulate() -> Vec<Slice> {
     let profile = Profile::load("aries-xc30").unwrap();
     let job = Virtual::new(&profile, RANKS).unwrap().topology(NODES).unwrap();
     job.traced().run(exchange).unwrap().timing.slices
+}
+
+/// What agents of two nodes would have executed for these ranks: the operations that went to
+/// another node, one after the other, and calls.
+pub(crate) fn serve(slices: &[Slice]) -> Vec<Service> {
+    let topology = topology();
+    let mut free_ns = slices.iter().map(|slice| slice.begin_ns).min().unwrap_or(0);
+    let mut services = Vec::new();
+    for slice in slices {
+        let Some(target) = slice.operation.peer else { continue };
+        let node = topology.node_of(target);
+        if node == topology.node_of(slice.rank) {
+            continue;
+        }
+        let operation = Operation { peer: Some(slice.rank), ..slice.operation };
+        let agent = (Server::Agent(node), Some(target));
+        for (server, target) in [agent, (Server::Handlers(node), None)] {
+            let (begin_ns, end_ns) = (free_ns, free_ns + 50);
+            services.push(Service { server, operation, target, begin_ns, end_ns });
+            free_ns += 60;
+        }
+    }
+    services
 }
 
 /// How many of these operations are known to have landed with somebody.
