@@ -372,6 +372,7 @@ mod tests {
             bytes: 8,
             index: None,
             cure: format!("order {first} and {second}"),
+            posted: Vec::new(),
             count: 1,
         }
     }
