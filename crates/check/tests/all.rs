@@ -109,6 +109,7 @@ families! {
     lock_most: "lock/" 2 of 3;
     map: "map/";
     object: "object/";
+    published: "published/";
     rw: "rw/" 0 of 2;
     rw_more: "rw/" 1 of 2;
     sync: "sync/";
