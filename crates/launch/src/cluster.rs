@@ -512,6 +512,9 @@ impl<'a> Cluster<'a> {
         if signal == Signal::KILL {
             self.killed.get_or_insert_with(Instant::now);
         }
+        if ENDING.contains(&signal.as_raw()) {
+            self.await_places();
+        }
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Signal(signal.as_raw())));
     }
 

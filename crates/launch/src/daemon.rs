@@ -321,6 +321,7 @@ impl Watch<'_> {
                     let seen = Reader::new(self.host.memories()).read();
                     self.daemon.outbox.push(&ToLauncher::Seen(Box::new(seen)));
                 }
+                ToNode::Places => self.tell_places(),
                 ToNode::Stop => return Then::Stop,
                 // These have had their time.
                 ToNode::Task(_) | ToNode::Meet(_) | ToNode::Start | ToNode::Clock { .. } => {}

@@ -20,7 +20,7 @@ use crate::recorded::Part;
 /// The beginning of a daemon's first line; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/6");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/7");
 /// No message is longer: the arguments and the environment of a program are the longest, and the
 /// system allows less.
 const BYTES_MAX: usize = 16 << 20;
@@ -52,6 +52,8 @@ pub(crate) enum ToNode {
     Stop,
     /// Say what the ranks do.
     Look,
+    /// Say where the ranks are, for the last time: the job is about to be ended.
+    Places,
     /// Say at once what the clock of this host shows; it was this late by the launcher's.
     Clock { sent_ns: u64 },
 }

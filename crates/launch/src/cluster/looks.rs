@@ -8,11 +8,13 @@ use farside_fabric::ExitCause;
 use farside_sight::snapshot::{RankState, RankView};
 use farside_sight::watch::Watch;
 use farside_sight::{Snapshot, diagnose, page};
+use rustix::event::{PollFd, PollFlags};
 
 use super::Cluster;
 use crate::frames::ToNode;
 use crate::local_ranks::ended;
 use crate::metrics::MetricsServer;
+use crate::policy::until;
 use crate::remote::State;
 use crate::signals::ASKING;
 use crate::watcher::{AGAIN, APART, TITLE, places_of};
@@ -20,6 +22,8 @@ use crate::{Error, Launch};
 
 /// The time that a host may take to answer; those that do not are left out.
 const ANSWER: Duration = Duration::from_secs(2);
+/// The time that hosts may take to say where their ranks are, before they are ended.
+const PLACES_TIME: Duration = Duration::from_millis(500);
 /// How old metrics become.
 const PUBLISHED: Duration = Duration::from_secs(2);
 
@@ -39,6 +43,7 @@ pub(super) struct Looks {
     published: Option<(Arc<Mutex<Snapshot>>, Instant)>,
     /// What the ranks of each host did when it heard that the job fails.
     places: Vec<(usize, Snapshot)>,
+    has_asked_places: bool,
 }
 
 impl Looks {
@@ -46,8 +51,18 @@ impl Looks {
         let watch = stuck_after.map(|time| (Watch::new(TITLE.into(), time), Instant::now()));
         let (answers, before) = (Vec::new(), None);
         let (asked, is_asked, answer_due, deadline) = (None, false, None, None);
-        let (published, places) = (None, Vec::new());
-        Looks { watch, asked, is_asked, before, answer_due, answers, deadline, published, places }
+        Looks {
+            watch,
+            asked,
+            is_asked,
+            before,
+            answer_due,
+            answers,
+            deadline,
+            published: None,
+            places: Vec::new(),
+            has_asked_places: false,
+        }
     }
 
     /// Serves metrics, if the user wants them: looks again and again from now on.
@@ -161,6 +176,24 @@ impl Cluster<'_> {
                 if seen.is_stuck {
                     self.policy.found_stuck();
                 }
+            }
+        }
+    }
+
+    /// Has all hosts tell where their ranks are, before the ranks of one of them are ended: those of
+    /// the others hear of that, and are somewhere else then.
+    pub(super) fn await_places(&mut self) {
+        if !self.begun || std::mem::replace(&mut self.looks.has_asked_places, true) {
+            return;
+        }
+        self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Places));
+        let deadline = Instant::now() + PLACES_TIME;
+        while self.looks.places.len() < self.remotes.len() && Instant::now() < deadline {
+            let mut polled = [PollFd::new(&self.mail.bell, PollFlags::IN)];
+            // Whatever goes wrong here, the ranks are ended all the same.
+            let _ = rustix::event::poll(&mut polled, until(Some(deadline)).as_ref());
+            for news in self.mail.take() {
+                self.handle_news(news);
             }
         }
     }
