@@ -22,7 +22,7 @@
 //! use farside::{Rank, World};
 //!
 //! fn overtaken(world: &World) -> farside::Result<()> {
-//!     let (data, flag) = (world.words(1)?, world.words(1)?);
+//!     let (data, flag) = (world.window::<u64>(1)?, world.words(1)?);
 //!     farside::check::begin(world);
 //!     if world.rank() == Rank(0) {
 //!         world.put_value(7, data.at(Rank(1), 0))?;
