@@ -1,6 +1,8 @@
 //! Where a program in C has called the library that this is linked into.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
+use std::sync::OnceLock;
 
 use farside::fabric::Place;
 
@@ -29,15 +31,17 @@ unsafe extern "C" {
 
 struct Search {
     /// Where the object of this library is loaded.
-    own: usize,
+    own: Range<usize>,
     found: Option<usize>,
 }
 
 /// Returns the address in the program to which the call of this library returns; `None` if the
 /// library is part of the program's own file.
 pub fn address() -> Option<usize> {
-    let own = base_of((address as fn() -> Option<usize>) as usize)?;
-    let mut search = Search { own, found: None };
+    // It does not move, and a checker of races asks with every call.
+    static OWN: OnceLock<Option<Range<usize>>> = OnceLock::new();
+    let own = OWN.get_or_init(|| extent_around((address as fn() -> Option<usize>) as usize));
+    let mut search = Search { own: own.clone()?, found: None };
     // SAFETY: the callback gets the search, which outlives the call.
     unsafe { _Unwind_Backtrace(look_at, (&raw mut search).cast()) };
     search.found
@@ -51,7 +55,7 @@ pub fn address() -> Option<usize> {
 unsafe extern "C" fn look_at(context: *mut c_void, search: *mut c_void) -> c_int {
     // SAFETY: by `_Unwind_Backtrace`, and by `address`.
     let (address, search) = unsafe { (_Unwind_GetIP(context), &mut *search.cast::<Search>()) };
-    if base_of(address) == Some(search.own) {
+    if search.own.contains(&address) {
         return 0;
     }
     search.found = Some(address);
@@ -67,8 +71,45 @@ fn dl_info(address: usize) -> Option<libc::Dl_info> {
     (found != 0).then_some(info)
 }
 
-fn base_of(address: usize) -> Option<usize> {
-    Some(dl_info(address)?.dli_fbase.addr())
+/// A search for the object that an address is in.
+struct Object {
+    address: usize,
+    found: Option<Range<usize>>,
+}
+
+/// Returns from where to where the object is loaded that an address is in.
+fn extent_around(address: usize) -> Option<Range<usize>> {
+    let mut search = Object { address, found: None };
+    // SAFETY: the callback gets the search, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(look_at_object), (&raw mut search).cast()) };
+    search.found
+}
+
+/// Looks at one loaded object.
+///
+/// # Safety
+///
+/// `info` is what `dl_iterate_phdr` passes, and `search` the search of [`extent_around`].
+unsafe extern "C" fn look_at_object(
+    info: *mut libc::dl_phdr_info,
+    _bytes: usize,
+    search: *mut c_void,
+) -> c_int {
+    // SAFETY: by `dl_iterate_phdr`, and by `extent_around`.
+    let (info, search) = unsafe { (&*info, &mut *search.cast::<Object>()) };
+    if info.dlpi_phdr.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's headers, of that number, live as long as the object.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(|header| {
+        let start = (info.dlpi_addr + header.p_vaddr) as usize;
+        start..start + header.p_memsz as usize
+    });
+    let whole = loaded.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
+    search.found = whole.filter(|whole| whole.contains(&search.address));
+    // Anything but zero ends the walk.
+    search.found.is_some().into()
 }
 
 /// Returns the file of the object that an address is in, and the address as the file numbers it.
