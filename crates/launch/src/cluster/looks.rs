@@ -180,8 +180,8 @@ impl Cluster<'_> {
         }
     }
 
-    /// Has all hosts tell where their ranks are, before the ranks of one of them are ended: those of
-    /// the others hear of that, and are somewhere else then.
+    /// Has all hosts tell where their ranks are, before the ranks of one of them are ended: those
+    /// of the others hear of that, and are somewhere else then.
     pub(super) fn await_places(&mut self) {
         if !self.begun || std::mem::replace(&mut self.looks.has_asked_places, true) {
             return;
