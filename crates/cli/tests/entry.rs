@@ -5,7 +5,7 @@ mod support;
 
 use std::process::ExitCode;
 
-use support::{Scratch, farside, shells};
+use support::{Scratch, farside, own, run_own as run, shells};
 
 /// The ways to start four ranks.
 const WAYS: [&[&str]; 6] = [
@@ -151,17 +151,6 @@ mod several {
     }
 
     farside::check::main! { meets: 2, fails: 3 }
-}
-
-fn own() -> String {
-    std::env::current_exe().unwrap().into_os_string().into_string().unwrap()
-}
-
-/// The command `farside run OPTIONS THIS program WORDS`.
-fn run(options: &[&str], words: &[&str]) -> support::Farside {
-    let own = own();
-    let command = ["run"].into_iter().chain(options.iter().copied());
-    farside(command.chain([own.as_str(), "program"]).chain(words.iter().copied()))
 }
 
 fn every_way_gives_the_same_output() {

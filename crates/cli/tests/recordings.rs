@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 use farside_namespaces::Namespaces;
 use serde_json::Value;
-use support::{Scratch, farside};
+use support::{Scratch, run_own as run};
 
 /// The tests, by name.
 const TESTS: &[(&str, fn())] = &[
@@ -170,17 +170,6 @@ impl Trace {
 
 fn agent_of(node: u32, _rank: u32) -> String {
     format!("agent of node {node}")
-}
-
-fn own() -> String {
-    std::env::current_exe().unwrap().into_os_string().into_string().unwrap()
-}
-
-/// The command `farside run OPTIONS THIS program WORDS`.
-fn run(options: &[&str], words: &[&str]) -> support::Farside {
-    let own = own();
-    let command = ["run"].into_iter().chain(options.iter().copied());
-    farside(command.chain([own.as_str(), "program"]).chain(words.iter().copied()))
 }
 
 fn agents_have_tracks_of_what_they_execute() {

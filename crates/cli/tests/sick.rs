@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use farside_namespaces::{Namespaces, RSH};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Finished, farside};
+use support::{Finished, farside, own};
 
 /// The tests, by name.
 const TESTS: &[(&str, fn())] = &[
@@ -62,10 +62,6 @@ mod program {
     fn main(world: &World) -> farside::Result<()> {
         super::sick::program(world, &std::env::args().nth(2).unwrap_or_default())
     }
-}
-
-fn own() -> String {
-    std::env::current_exe().expect("this program has a path").display().to_string()
 }
 
 /// The words of a command that runs a sick program.

@@ -37,6 +37,18 @@ pub(crate) fn farside<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
     prepared(Command::new(FARSIDE), arguments)
 }
 
+/// The path of the test program that is running, for tests that are a program of their own.
+pub(crate) fn own() -> String {
+    std::env::current_exe().unwrap().into_os_string().into_string().unwrap()
+}
+
+/// The command `farside run OPTIONS THIS program WORDS`, where THIS is [`own`].
+pub(crate) fn run_own(options: &[&str], words: &[&str]) -> Farside {
+    let own = own();
+    let command = ["run"].into_iter().chain(options.iter().copied());
+    farside(command.chain([own.as_str(), "program"]).chain(words.iter().copied()))
+}
+
 /// The command with these arguments, started by a shell that runs `shell` first: limits, traps,
 /// redirections.
 pub(crate) fn farside_after<S: AsRef<OsStr>>(
