@@ -11,7 +11,7 @@ use farside_fabric::{Error, Result};
 use farside_rma::Plain;
 
 use crate::dsm::Dsm;
-use crate::shared::Shared;
+use crate::shared::{Shared, elements};
 use crate::variant::{Right, Variant};
 
 /// Shared memory that is lent to threads of this rank. See [`Dsm::lend`].
@@ -146,31 +146,12 @@ unsafe impl<T: Plain> Sync for PartMut<'_, T> {}
 
 macro_rules! reading {
     ($part:ident) => {
+        elements!($part);
+
         impl<T: Plain> $part<'_, T> {
-            /// Returns the number of elements.
-            pub fn len(&self) -> usize {
-                self.cells.len()
-            }
-
-            /// Returns whether there are none.
-            pub fn is_empty(&self) -> bool {
-                self.cells.is_empty()
-            }
-
-            /// Loads an element. Panics if there is none with this index, as slices do.
-            #[inline]
-            pub fn get(&self, index: usize) -> T {
-                self.cells[index].get()
-            }
-
             /// All elements, in order.
             pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_ {
                 self.cells.iter().map(Cell::get)
-            }
-
-            /// A copy of all elements.
-            pub fn to_vec(&self) -> Vec<T> {
-                self.iter().collect()
             }
         }
     };

@@ -148,9 +148,10 @@ pub struct ViewMut<'d, T> {
     cells: &'d [Cell<T>],
 }
 
-macro_rules! reading {
-    ($view:ident) => {
-        impl<'d, T: Plain> $view<'d, T> {
+/// What views, and parts that are lent to threads, have in common.
+macro_rules! elements {
+    ($type:ident) => {
+        impl<T: Plain> $type<'_, T> {
             /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.cells.len()
@@ -167,6 +168,20 @@ macro_rules! reading {
                 self.cells[index].get()
             }
 
+            /// A copy of all elements.
+            pub fn to_vec(&self) -> Vec<T> {
+                self.iter().collect()
+            }
+        }
+    };
+}
+pub(crate) use elements;
+
+macro_rules! reading {
+    ($view:ident) => {
+        elements!($view);
+
+        impl<'d, T: Plain> $view<'d, T> {
             /// All elements, in order.
             pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + 'd {
                 self.cells.iter().map(Cell::get)
@@ -183,11 +198,6 @@ macro_rules! reading {
             #[must_use]
             pub fn slice(&self, range: Range<usize>) -> $view<'d, T> {
                 $view { cells: &self.cells[range] }
-            }
-
-            /// A copy of all elements.
-            pub fn to_vec(&self) -> Vec<T> {
-                self.iter().collect()
             }
         }
     };
