@@ -17,6 +17,7 @@ use support::{Finished, farside, own};
 /// The tests, by name.
 const TESTS: &[(&str, fn())] = &[
     ("locks_in_opposite_order", locks_in_opposite_order),
+    ("epochs_in_opposite_order", epochs_in_opposite_order),
     ("a_barrier_that_one_rank_skips", a_barrier_that_one_rank_skips),
     ("different_collectives_name_the_place", different_collectives_name_the_place),
     ("a_missing_signal", a_missing_signal),
@@ -97,6 +98,20 @@ fn locks_in_opposite_order() {
             "deadlock: rank 0 waits for lock `b` (",
             "which rank 1 holds (",
             "rank 1 waits for lock `a` (",
+            "which rank 0 holds (",
+            "in the same order",
+            "ranks 2 and 3 are in barrier",
+        ],
+    );
+}
+
+fn epochs_in_opposite_order() {
+    is_stuck(
+        "two-epochs",
+        &[
+            "deadlock: rank 0 waits for the lock of rank 1 in window `halo` (",
+            "which rank 1 holds (",
+            "rank 1 waits for the lock of rank 0 in window `halo` (",
             "which rank 0 holds (",
             "in the same order",
             "ranks 2 and 3 are in barrier",

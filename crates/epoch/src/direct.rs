@@ -16,7 +16,6 @@
 //! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively, near and far; 2
 //!            ranks x 2 rounds; a death; 8 ranks, PCT depth 3.
 
-use farside_fabric::record::ActivityKind;
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, NearWord, Purpose, Words};
 use farside_sync::parts::queue::{self, Queue};
@@ -80,17 +79,19 @@ impl Direct {
         self.site.into_words()
     }
 
+    /// Takes the lock of a target. What it waits for, if it must, viewers are told as `purpose`.
     #[inline]
-    #[track_caller]
     pub(crate) fn lock<V: Variant>(
         &self,
         context: &Context,
         target: Rank,
         mode: Mode,
+        purpose: Purpose,
     ) -> Result<()> {
         if self.take::<V>(context, target, mode)? {
             return Ok(());
         }
+        let _doing = context.begin(purpose);
         self.wait_for::<V>(context, target, mode)
     }
 
@@ -98,11 +99,7 @@ impl Direct {
     /// it for ever.
     #[cold]
     #[inline(never)]
-    #[track_caller]
     fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
-        let word = self.site.at(target, WORD).word();
-        let purpose = Purpose::new(ActivityKind::Epoch, "lock").of(word.segment, word.offset);
-        let _doing = context.begin(purpose);
         self.handle.check_losses(context, || &self.site)?;
         self.queue(context, target, mode)
             .map_err(|error| Handle::explain(context, error, self.site.members()))?;

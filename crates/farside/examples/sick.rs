@@ -24,6 +24,7 @@ fn main(world: &World) -> Result<()> {
 pub(crate) fn program(world: &World, name: &str) -> Result<()> {
     match name {
         "two-locks" => two_locks(world),
+        "two-epochs" => two_epochs(world),
         "skipped-barrier" => skipped_barrier(world),
         "different-collectives" => different_collectives(world),
         "missing-signal" => missing_signal(world),
@@ -197,4 +198,22 @@ fn slow_ring(world: &World) -> Result<()> {
         world.signal(words.at(next, 0), round)?;
     }
     Ok(())
+}
+
+/// Two ranks lock each other's part of a window while they have their own.
+fn two_epochs(world: &World) -> Result<()> {
+    use farside::epoch::{Mode, Options, Window};
+
+    let window: Window = Window::allocate(world, 8, Options::default())?.named("halo");
+    let (own, other) = (world.rank(), Rank(world.rank().0 ^ 1));
+    if own < Rank(2) {
+        window.lock(own, Mode::Exclusive)?;
+    }
+    world.barrier()?;
+    if own < Rank(2) {
+        window.lock(other, Mode::Shared)?;
+        window.unlock(other)?;
+        window.unlock(own)?;
+    }
+    window.free()
 }

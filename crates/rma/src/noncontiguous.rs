@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use farside_fabric::memory::Rows;
 use farside_fabric::strided::walk;
 use farside_fabric::{Accumulate, Error, Mapped, Op, Piece, Region, Result, Shape};
 use zerocopy::IntoBytes;
@@ -171,8 +172,30 @@ impl Context {
         self.get_accumulate_runs(&accumulate, data.as_bytes(), to, &runs, old.as_mut_bytes())
     }
 
+    /// Returns near memory and the rows of runs that are nothing else, if what the place is a part
+    /// of has them. Whatever is wrong, others say.
+    #[inline]
+    fn near_rows<'a, T>(&self, place: Place<'a, T>, runs: &Runs<'_>) -> Option<(&'a Mapped, Rows)> {
+        let rows = runs.rows()?;
+        let (_, far) = rows.reach()?;
+        if far > place.end.checked_sub(place.offset)? {
+            return None;
+        }
+        match self.target(place.segment, place.rank) {
+            Ok(Target::Near(mapped)) => Some((mapped, rows)),
+            _ => None,
+        }
+    }
+
     #[track_caller]
     fn put_runs<T>(&self, data: &[u8], to: Place<'_, T>, runs: &Runs<'_>) -> Result<()> {
+        if let Some((mapped, rows)) = self.near_rows(to, runs) {
+            self.write_near();
+            if mapped.put_rows(to.offset, data, rows) {
+                self.tally().put(to.rank, (rows.count * rows.bytes) as u64);
+                return Ok(());
+            }
+        }
         let bytes = runs.check(data.len(), to)?;
         let target = self.target(to.segment, to.rank)?;
         self.tally().put(to.rank, bytes);
@@ -195,6 +218,12 @@ impl Context {
 
     #[track_caller]
     fn get_runs<T>(&self, from: Place<'_, T>, into: &mut [u8], runs: &Runs<'_>) -> Result<()> {
+        if let Some((mapped, rows)) = self.near_rows(from, runs)
+            && mapped.get_rows(from.offset, into, rows)
+        {
+            self.tally().get(from.rank, (rows.count * rows.bytes) as u64);
+            return Ok(());
+        }
         let bytes = runs.check(into.len(), from)?;
         let target = self.target(from.segment, from.rank)?;
         self.tally().get(from.rank, bytes);
@@ -453,6 +482,18 @@ impl<'a> Runs<'a> {
                 })
             }
         }
+    }
+
+    /// The rows, in bytes, if there is only one dimension of them.
+    #[inline]
+    fn rows(&self) -> Option<Rows> {
+        let Runs::Strided { size, unit, counts: &[count], near: &[near], far: &[far] } = *self
+        else {
+            return None;
+        };
+        let in_bytes = |elements: usize| elements.checked_mul(size as usize);
+        let bytes = in_bytes(unit as usize)?;
+        Some(Rows { count, bytes, near: in_bytes(near)?, far: in_bytes(far)? })
     }
 
     /// Calls `each` with near offset, far offset and length, in bytes, of every run until it says

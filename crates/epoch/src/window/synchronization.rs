@@ -1,9 +1,10 @@
 //! Synchronization: the calls that begin, complete and end epochs.
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::time::Duration;
 
-use farside_fabric::record::ActivityKind;
+use farside_fabric::record::{ActivityKind, target_lock};
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Place, Purpose, WaitOptions};
 
@@ -245,7 +246,8 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Begins an access epoch to these targets; returns when they have posted theirs.
     #[track_caller]
     pub fn start(&self, targets: &[Rank]) -> Result<()> {
-        let _doing = self.context.begin(Purpose::new(ActivityKind::Epoch, "start"));
+        let purpose = Purpose::new(ActivityKind::Epoch, "start");
+        let _doing = self.context.begin(purpose.of(self.memory.segment(), 0));
         self.state.check_unlocked("start")?;
         self.state.end_idle_fence();
         let targets = self.group(targets)?;
@@ -274,7 +276,8 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Ends the exposure epoch of [`Window::post`]: returns when its origins have completed.
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
-        let _doing = self.context.begin(Purpose::new(ActivityKind::Epoch, "wait"));
+        let purpose = Purpose::new(ActivityKind::Epoch, "wait");
+        let _doing = self.context.begin(purpose.of(self.memory.segment(), 0));
         let origins = self.state.posted.borrow_mut().take();
         let origins = origins.ok_or(Fault::NotOpen { call: "wait", begin: "post" })?;
         if V::AWAITS_ORIGINS {
@@ -320,15 +323,22 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline]
     #[track_caller]
     pub(super) fn take_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
+        let (segment, lock) = (self.memory.segment(), target_lock(target));
+        let purpose = Purpose::new(ActivityKind::Lock, "epoch").of(segment, lock);
         match &self.passive {
-            Passive::Direct(direct) => direct.lock::<V>(self.context, target, mode)?,
-            other => return self.take_other_lock(other, member, target, mode),
+            Passive::Direct(direct) => direct.lock::<V>(self.context, target, mode, purpose)?,
+            other => {
+                let _doing = self.context.begin(purpose);
+                return self.take_other_lock(other, member, target, mode);
+            }
         }
+        self.context.note_held(segment, lock, Location::caller());
         self.state.set_lock(member, Some(mode));
         Ok(())
     }
 
     #[inline(never)]
+    #[track_caller]
     fn take_other_lock(
         &self,
         passive: &Passive<'t>,
@@ -337,7 +347,11 @@ impl<'t, V: Variant> Window<'t, V> {
         mode: Mode,
     ) -> Result<()> {
         match passive {
-            Passive::Backoff(backoff) => backoff.lock::<V>(self.context, target, mode)?,
+            Passive::Backoff(backoff) => {
+                backoff.lock::<V>(self.context, target, mode)?;
+                let (segment, lock) = (self.memory.segment(), target_lock(target));
+                self.context.note_held(segment, lock, Location::caller());
+            }
             Passive::TwoSided(two_sided) => two_sided.open(member, mode),
             Passive::Direct(_) => {}
         }
@@ -349,6 +363,7 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline]
     #[track_caller]
     fn release_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
+        self.context.note_released(self.memory.segment(), target_lock(target));
         match &self.passive {
             // Near, where nothing is under way, the release itself makes everything visible.
             Passive::Direct(direct)

@@ -12,6 +12,7 @@ mod accumulate;
 mod copy;
 mod held;
 mod regions;
+mod rows;
 mod stripes;
 
 use std::ptr::NonNull;
@@ -25,6 +26,7 @@ use copy::{copy_in, copy_out};
 
 pub use copy::full_fence;
 pub use held::Held;
+pub use rows::Rows;
 pub use stripes::{Contender, Stripes};
 
 #[cfg(target_endian = "big")]

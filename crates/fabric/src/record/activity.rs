@@ -54,6 +54,23 @@ impl ActivityKind {
     }
 }
 
+/// The lock of a target of a window with epochs, in the place of the first byte of a lock's words:
+/// a window has one lock for each of its ranks.
+pub const fn target_lock(target: Rank) -> u64 {
+    (TARGET | target.0) as u64
+}
+
+/// Returns the target whose lock this is; `None` if it is the first byte of a lock's words.
+pub const fn locked_target(number: u64) -> Option<Rank> {
+    match number as u32 & TARGET {
+        0 => None,
+        _ => Some(Rank(number as u32 & !TARGET)),
+    }
+}
+
+/// Ranks are fewer, and locks lie in the first half of what a 32-bit number can say.
+const TARGET: u32 = 1 << 31;
+
 /// A place in the user's program; the default one is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {

@@ -21,7 +21,8 @@ use crate::memory::Held;
 
 use activity::SET_WORDS;
 pub use activity::{
-    Activity, ActivityKind, AwaitedWord, Lasting, Peers, Place, RankSet, SET_RANKS,
+    Activity, ActivityKind, AwaitedWord, Lasting, Peers, Place, RankSet, SET_RANKS, locked_target,
+    target_lock,
 };
 use durations::Durations;
 pub use durations::{DURATION_BUCKETS, DurationsReading, bucket_end_ns};

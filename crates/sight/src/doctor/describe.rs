@@ -1,5 +1,7 @@
 //! What a rank does, in words.
 
+use farside_fabric::record::locked_target;
+
 use crate::snapshot::{ActivityView, ContextView, Kind, Snapshot, WordView};
 
 /// The segment of the team of all ranks.
@@ -65,6 +67,9 @@ impl<'a> Describer<'a> {
 
     /// Names a lock.
     pub fn lock(&self, segment: u64, offset: u64, algorithm: &str) -> String {
+        if let Some(target) = locked_target(offset) {
+            return format!("the lock of {target} in {}", self.memory("window", segment));
+        }
         match self.snapshot.name_of(segment, offset) {
             Some(name) => format!("lock `{name}`"),
             None => format!("{algorithm} lock {}", short(segment, offset)),
