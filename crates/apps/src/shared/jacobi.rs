@@ -1,5 +1,6 @@
-//! Jacobi's method: every point becomes the mean of its neighbours. The new values are kept in a
-//! rank's own memory until all have computed theirs.
+//! Jacobi's method: every point becomes the mean of its neighbours. A rank computes from copies of
+//! three old rows in its own memory, and keeps the new rows that its neighbours still read until
+//! all have computed theirs.
 
 use std::ops::Range;
 
@@ -37,23 +38,53 @@ impl Jacobi {
         values
     }
 
-    /// The new points of a row, without those at its ends.
-    fn step(&self, around: Around<impl Iterator<Item = f32>>, into: &mut [f32]) {
-        let Around { above, below, left, right } = around;
-        let others = above.zip(below).zip(left.zip(right));
-        let inside = into[1..self.columns - 1].iter_mut();
-        for (point, ((above, below), (left, right))) in inside.zip(others) {
+    /// The new points of a row between two others; those at its ends stay.
+    fn step(&self, [above, beside, below]: [&[f32]; 3], into: &mut [f32]) {
+        let last = self.columns - 1;
+        (into[0], into[last]) = (beside[0], beside[last]);
+        let others = above[1..last].iter().zip(&below[1..last]);
+        let others = others.zip(beside[..last - 1].iter().zip(&beside[2..]));
+        for (point, ((above, below), (left, right))) in into[1..last].iter_mut().zip(others) {
             *point = (above + below + left + right) * 0.25;
         }
     }
+
+    /// Computes the new rows `inside` of a rank that has the rows `mine`, and writes those that
+    /// others do not read; returns the others.
+    fn sweep(
+        &self,
+        machine: &mut Machine<'_, '_>,
+        grid: Shared<f32>,
+        (mine, inside): (&Range<usize>, &Range<usize>),
+        Rows { old: [above, beside, below], new }: &mut Rows,
+    ) -> Result<Vec<(usize, Vec<f32>)>> {
+        let mut kept = Vec::new();
+        if inside.is_empty() {
+            return Ok(kept);
+        }
+        for (row, into) in [(inside.start - 1, &mut *above), (inside.start, &mut *beside)] {
+            machine.dsm.view(grid, self.row(row))?.copy_to(0, into);
+        }
+        for row in inside.clone() {
+            machine.dsm.view(grid, self.row(row + 1))?.copy_to(0, below);
+            self.step([above, beside, below], new);
+            if row == mine.start || row + 1 == mine.end {
+                kept.push((row, new.clone()));
+            } else {
+                machine.dsm.view_mut(grid, self.row(row))?.copy_from(0, new);
+            }
+            std::mem::swap(above, beside);
+            std::mem::swap(beside, below);
+            machine.computes(FLOPS * self.columns);
+        }
+        Ok(kept)
+    }
 }
 
-/// The neighbours of the points of a row, without those at its ends.
-struct Around<I> {
-    above: I,
-    below: I,
-    left: I,
-    right: I,
+/// Rows in a rank's own memory: three old ones, from which a new one is computed.
+struct Rows {
+    old: [Vec<f32>; 3],
+    new: Vec<f32>,
 }
 
 impl Kernel for Jacobi {
@@ -70,27 +101,15 @@ impl Kernel for Jacobi {
         }
         machine.dsm.barrier()?;
         let inside = mine.start.max(1)..mine.end.min(self.rows - 1).max(mine.start.max(1));
-        let mut scratch = vec![0.0; inside.len() * self.columns];
+        let row = || vec![0.0; self.columns];
+        let mut rows = Rows { old: [row(), row(), row()], new: row() };
         for _ in 0..self.iterations {
-            for (row, into) in inside.clone().zip(scratch.chunks_exact_mut(self.columns)) {
-                let view = |row| machine.dsm.view(grid, self.row(row));
-                let (above, beside, below) = (view(row - 1)?, view(row)?, view(row + 1)?);
-                let last = self.columns - 1;
-                (into[0], into[last]) = (beside.get(0), beside.get(last));
-                let around = Around {
-                    above: above.slice(1..last).iter(),
-                    below: below.slice(1..last).iter(),
-                    left: beside.slice(0..last - 1).iter(),
-                    right: beside.slice(2..last + 1).iter(),
-                };
-                self.step(around, into);
-                machine.computes(FLOPS * self.columns);
-            }
+            let kept = self.sweep(machine, grid, (&mine, &inside), &mut rows)?;
             machine.dsm.barrier()?;
-            for (row, from) in inside.clone().zip(scratch.chunks_exact(self.columns)) {
-                machine.dsm.view_mut(grid, self.row(row))?.copy_from(0, from);
+            for (row, new) in kept {
+                machine.dsm.view_mut(grid, self.row(row))?.copy_from(0, &new);
             }
-            machine.computes(scratch.len());
+            machine.computes(inside.len() * self.columns);
             machine.dsm.barrier()?;
         }
         Ok(())
@@ -106,16 +125,8 @@ impl Kernel for Jacobi {
         let mut next = grid.clone();
         for _ in 0..self.iterations {
             for row in 1..self.rows - 1 {
-                let [above, beside, below] =
-                    [row - 1, row, row + 1].map(|row| &grid[self.row(row)]);
-                let last = self.columns - 1;
-                let around = Around {
-                    above: above[1..last].iter().copied(),
-                    below: below[1..last].iter().copied(),
-                    left: beside[..last - 1].iter().copied(),
-                    right: beside[2..].iter().copied(),
-                };
-                self.step(around, &mut next[self.row(row)]);
+                let old = [row - 1, row, row + 1].map(|row| &grid[self.row(row)]);
+                self.step(old, &mut next[self.row(row)]);
             }
             std::mem::swap(&mut grid, &mut next);
         }
