@@ -173,47 +173,86 @@ enum Part {
 
 impl Cell {
     const EMPTY: Cell = Cell { parts: [Part::Empty; 8], mass: 0.0, middle: [0.0; 3] };
+
+    /// Takes bodies at one place, which act as one.
+    fn merge(&mut self, bodies: &[Body], numbers: &[usize]) {
+        for body in numbers.iter().map(|&number| &bodies[number]) {
+            self.mass += body.mass;
+            (0..3).for_each(|axis| self.middle[axis] += body.mass * body.place[axis]);
+        }
+    }
+}
+
+/// The space of a cell: its centre, how far from there the centres of its parts are, and how often
+/// it may be divided.
+#[derive(Clone, Copy)]
+struct Cube {
+    centre: [f64; 3],
+    half: f64,
+    depth: u32,
+}
+
+impl Cube {
+    /// Returns a part of it, unless it is too small to be divided.
+    fn part(&self, octant: usize) -> Option<Cube> {
+        let depth = self.depth.checked_sub(1)?;
+        Some(Cube {
+            centre: shifted(&self.centre, octant, self.half),
+            half: self.half / 2.0,
+            depth,
+        })
+    }
 }
 
 impl Tree {
     fn new(bodies: &[Body], reach: f64) -> Tree {
         let mut tree = Tree { cells: vec![Cell::EMPTY], size: 2.0 * reach.max(1e-9) };
-        for number in 0..bodies.len() {
-            tree.insert(bodies, number);
-        }
+        let mut numbers: Vec<usize> = (0..bodies.len()).collect();
+        let cube = Cube { centre: [0.0; 3], half: tree.size / 4.0, depth: DEPTH };
+        tree.divide(bodies, &mut numbers, &mut vec![0; bodies.len()], 0, cube);
         tree.weigh(bodies, 0);
         tree
     }
 
-    fn insert(&mut self, bodies: &[Body], number: usize) {
-        let (mut cell, mut centre, mut half) = (0, [0.0; 3], self.size / 4.0);
-        for _ in 0..DEPTH {
-            let octant = octant(&centre, &bodies[number].place);
-            match self.cells[cell].parts[octant] {
-                Part::Empty => {
-                    self.cells[cell].parts[octant] = Part::Body(number);
-                    return;
-                }
-                Part::Cell(inner) => cell = inner,
-                Part::Body(other) => {
-                    // Both go one cell deeper.
+    /// Divides bodies among the parts of a cell, and on down. `sorted` is room for as many.
+    fn divide(
+        &mut self,
+        bodies: &[Body],
+        numbers: &mut [usize],
+        sorted: &mut [usize],
+        cell: usize,
+        cube: Cube,
+    ) {
+        let place = |number: usize| octant(&cube.centre, &bodies[number].place);
+        let mut counts = [0; 8];
+        numbers.iter().for_each(|&number| counts[place(number)] += 1);
+        let mut begins = [0; 8];
+        (1..8).for_each(|octant| begins[octant] = begins[octant - 1] + counts[octant - 1]);
+        let mut next = begins;
+        for &number in numbers.iter() {
+            let octant = place(number);
+            sorted[next[octant]] = number;
+            next[octant] += 1;
+        }
+        numbers.copy_from_slice(sorted);
+        for (octant, (begin, end)) in begins.into_iter().zip(next).enumerate() {
+            let part = match &mut numbers[begin..end] {
+                [] => continue,
+                [one] => Part::Body(*one),
+                several => {
                     let inner = self.cells.len();
                     self.cells.push(Cell::EMPTY);
-                    self.cells[cell].parts[octant] = Part::Cell(inner);
-                    let inner_centre = shifted(&centre, octant, half);
-                    let place = self::octant(&inner_centre, &bodies[other].place);
-                    self.cells[inner].parts[place] = Part::Body(other);
-                    cell = inner;
+                    match cube.part(octant) {
+                        Some(cube) => {
+                            self.divide(bodies, several, &mut sorted[begin..end], inner, cube);
+                        }
+                        None => self.cells[inner].merge(bodies, several),
+                    }
+                    Part::Cell(inner)
                 }
-            }
-            centre = shifted(&centre, octant, half);
-            half /= 2.0;
+            };
+            self.cells[cell].parts[octant] = part;
         }
-        // At one place with another: they act as one.
-        self.cells[cell].mass += bodies[number].mass;
-        (0..3).for_each(|axis| {
-            self.cells[cell].middle[axis] += bodies[number].mass * bodies[number].place[axis]
-        });
     }
 
     /// Sums up what is in a cell.
