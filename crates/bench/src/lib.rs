@@ -6,6 +6,7 @@
 //!
 //! - [`ops`]: latency and rate of every one-sided operation, and the barrier;
 //! - [`sync`]: fences and barriers, apart and combined;
+//! - [`start`]: jobs and windows that begin and end;
 //! - [`locks`]: locks under contention;
 //! - [`mod@array`]: the global array, beside Global Arrays;
 //! - [`dht`]: the hash tables, beside Redis and memcached;
@@ -40,6 +41,7 @@ pub mod record;
 mod report;
 pub mod rivals;
 pub mod shmem;
+pub mod start;
 pub mod sync;
 pub mod timing;
 

@@ -290,6 +290,30 @@ fn fences_and_barriers_are_measured_in_virtual_time_and_drawn() {
 }
 
 #[test]
+fn starts_are_measured_beside_a_rival_and_drawn() {
+    let scratch = Scratch::new();
+    let plots = scratch.file("plots");
+    let words = ["start", "--ranks", "1,3", "--against", "openmpi", "--plot", &plots];
+    let (records, stdout) = measured(&words);
+    for (system, case, ranks) in [
+        ("farside", "job", 1),
+        ("farside", "window", 3),
+        ("openmpi", "job", 3),
+        ("openmpi", "window", 3),
+    ] {
+        let is = |record: &&Value| {
+            record["system"] == system && record["case"] == case && record["ranks"] == ranks
+        };
+        let record = records.iter().find(is).unwrap_or_else(|| panic!("{system} {case}: {stdout}"));
+        assert!(record["median_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{record}");
+    }
+    for plot in ["start-job.svg", "start-window.svg", "index.html"] {
+        assert!(std::path::Path::new(&plots).join(plot).exists(), "{plot}");
+    }
+    farside(["bench", "start", "--sim", "myrinet-2000"]).run().fails_with(&["--sim"]);
+}
+
+#[test]
 fn bad_options_of_sync_are_named() {
     for (option, value) in
         [("--ranks", "1"), ("--bytes", "7"), ("--bytes", "2M"), ("--cases", "put")]

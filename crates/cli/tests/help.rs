@@ -100,7 +100,7 @@ fn the_help_of_app_lists_every_option_and_program() {
 
 #[test]
 fn the_help_of_bench_lists_every_option_and_case() {
-    mentions(&help(&["bench", "--help"]), &["ops", "sync", "locks", "array", "dht"]);
+    mentions(&help(&["bench", "--help"]), &["ops", "sync", "start", "locks", "array", "dht"]);
     let help = help(&["bench", "ops", "--help"]);
     mentions(
         &help,

@@ -6,7 +6,7 @@ mod system;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
@@ -197,6 +197,10 @@ pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
     fn launcher_cores(&self) -> Option<Cores> {
         None
     }
+    /// Returns the sample of a whole job that took so long, where that is what is measured.
+    fn of_job(&self, _took: Duration) -> Option<String> {
+        None
+    }
     /// Adds to a record what follows from its figures.
     fn complete(record: Record) -> Record {
         record
@@ -310,8 +314,12 @@ pub fn run<P: Plan>(
                     system.server().map_or(String::new(), |server| format!(" served by {server}"));
                 let what = format!("{}{server} at {ranks} ranks{}", system.name(), plan.label());
                 progress.set_message(format!("round {round}: {what}"));
+                let begin = Instant::now();
                 match system.run(setting, *ranks, plan, round) {
-                    Ok(output) => {
+                    Ok(mut output) => {
+                        output.extend(
+                            plan.of_job(begin.elapsed()).map(|sample| format!("\n{sample}")),
+                        );
                         samples.collect(&output, *ranks, system.name(), system.server())?
                     }
                     // What a rival cannot do is a finding; what we cannot do is a failure.

@@ -10,6 +10,7 @@ mod mpi;
 mod ops;
 mod overlap;
 mod shmem;
+mod start;
 mod sync;
 
 use std::io::Write;
@@ -49,6 +50,11 @@ enum Bench {
     /// mean over many of the slowest rank. Barriers follow each other. `messages` is how many a
     /// rank sends for one, without the puts that it completes.
     Sync(sync::Arguments),
+    /// Jobs that begin and end, and windows
+    ///
+    /// A job is timed from the start of its launcher, which for farside is the running process,
+    /// until all of its ranks have ended; a window from before it is allocated until it is freed.
+    Start(start::Arguments),
     /// Locks, all ranks contending for one
     ///
     /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an
@@ -257,6 +263,7 @@ fn report(bench: Bench) -> Result<(Common, Report)> {
     match bench {
         Bench::Ops(arguments) => ops::run(arguments),
         Bench::Sync(arguments) => sync::run(arguments),
+        Bench::Start(arguments) => start::run(arguments),
         Bench::Locks(arguments) => locks::run(arguments),
         Bench::Array(arguments) => array::run(arguments),
         Bench::Dht(arguments) => dht::run(arguments),
@@ -284,6 +291,7 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
     match name {
         "ops" => run_rank::<farside_bench::ops::Plan>(arguments),
         "sync" => run_rank::<farside_bench::sync::Plan>(arguments),
+        "start" => run_rank::<farside_bench::start::Plan>(arguments),
         "locks" => run_rank::<farside_bench::locks::Plan>(arguments),
         "array" => run_rank::<farside_bench::array::Plan>(arguments),
         "dht" => run_rank::<farside_bench::dht::Plan>(arguments),
