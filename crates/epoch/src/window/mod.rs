@@ -287,7 +287,6 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Gives the window a name that viewers show.
-    #[must_use]
     pub fn named(self, name: &str) -> Window<'t, V> {
         self.context.note_name(self.memory.segment(), 0, name);
         self

@@ -14,6 +14,8 @@ mod held;
 mod regions;
 mod rows;
 mod stripes;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod vectors;
 
 use std::ptr::NonNull;
 use std::sync::Arc;

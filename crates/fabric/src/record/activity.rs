@@ -69,7 +69,7 @@ pub const fn locked_target(number: u64) -> Option<Rank> {
 }
 
 /// Ranks are fewer, and locks lie in the first half of what a 32-bit number can say.
-const TARGET: u32 = 1 << 31;
+const TARGET: u32 = 0x8000_0000;
 
 /// A place in the user's program; the default one is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
