@@ -350,7 +350,7 @@ impl Network {
             return (done_ns + travel_ns + costs.bytes_ns(bytes) + costs.receive_ns, lost);
         };
         let sends_ns = message_ns + costs.bytes_ns(bytes);
-        // What answers an arrival goes out in its turn, and not behind all that the host has queued.
+        // What answers an arrival goes out in its turn, not behind all that the host has queued.
         let free_ns = match self.sends_and_receives_by_turns {
             true => done_ns,
             false => done_ns.max(*self.sender(from)),
