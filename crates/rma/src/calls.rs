@@ -41,8 +41,8 @@ impl Context {
     /// told there.
     ///
     /// ```
-    /// # use farside::Rank;
-    /// # use farside::fabric::{Atomic, Node};
+    /// # use farside::fabric::Atomic;
+    /// # use farside::{Node, Rank};
     /// # farside::local(2, |world| {
     /// let sum = world.words(1)?;
     /// let at = sum.at(Rank(0), 0).word();
