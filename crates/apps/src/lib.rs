@@ -48,6 +48,7 @@ pub const APPS: &[App] = &[
     },
     shared!("fft3d", "Fourier transforms in three dimensions, on shared memory", Fft3d),
     shared!("barnes", "bodies that attract each other (Barnes-Hut), on shared memory", Barnes),
+    shared!("barnes-zones", "the same, with bodies dealt out by cost as in SPLASH", BarnesZones),
     shared!("sor", "successive over-relaxation, on shared memory", Sor),
     shared!("jacobi", "Jacobi's method, on shared memory", Jacobi),
     shared!("tsp", "the shortest round trip, from a work queue on shared memory", Tsp),

@@ -89,7 +89,7 @@ fn a_program_says_what_it_takes() {
     }
     let all = farside(["app", "--help"]).run().ends_with(0).stdout();
     for word in [
-        "Arguments of fft3d, barnes, sor, jacobi, tsp:",
+        "Arguments of fft3d, barnes, barnes-zones, sor, jacobi, tsp:",
         "--iterations",
         "Arguments of lu:",
         "--block",

@@ -80,6 +80,8 @@ impl Deref for ContextHandle<'_> {
 pub(crate) struct Page {
     /// The rank that has a copy, if this rank has none.
     keeper: Option<Rank>,
+    /// True of a zeroed page that is not valid before it was asked for.
+    is_unasked: bool,
     /// Notices that were not applied.
     pending: Vec<Pending>,
     /// The contents before the first write of this interval.
@@ -102,7 +104,7 @@ impl Page {
     }
 
     pub(crate) fn is_valid(&self) -> bool {
-        self.keeper.is_none() && self.pending.is_empty()
+        self.keeper.is_none() && self.pending.is_empty() && !self.is_unasked
     }
 
     /// Forgets notices. A rank without a valid copy gets one from the keeper.
@@ -152,12 +154,13 @@ impl<'w, V: Variant> Coherence<'w, V> {
         let Serving { handler, domain } = serving;
         let (me, ranks) = (context.rank(), context.size());
         let keeper = (config.start == Start::Original && me != Rank(0)).then_some(Rank(0));
+        let is_unasked = config.start == Start::ZeroInvalid && me != Rank(0);
         let count = if domain.is_some() { 0 } else { config.bytes as usize / config.page_bytes };
         Coherence {
             me,
             ranks,
             page_words: config.page_bytes / 4,
-            pages: (0..count).map(|_| Page { keeper, ..Page::default() }).collect(),
+            pages: (0..count).map(|_| Page { keeper, is_unasked, ..Page::default() }).collect(),
             dirty: Vec::new(),
             intervals: Intervals { epoch: V::EPOCHS_BEFORE, ..Intervals::default() },
             stored: Stored::default(),
@@ -272,8 +275,13 @@ impl<'w, V: Variant> Coherence<'w, V> {
             self.records.statistics.cold_misses += 1;
             self.count(2, words * 4);
             self.pages[index].keeper = None;
+            self.pages[index].is_unasked = false;
         }
         if self.pages[index].pending.is_empty() {
+            if self.pages[index].is_unasked {
+                self.ask_in_vain(page)?;
+                self.pages[index].is_unasked = false;
+            }
             return Ok(());
         }
         let mut pending = std::mem::take(&mut self.pages[index].pending);
@@ -287,7 +295,10 @@ impl<'w, V: Variant> Coherence<'w, V> {
             .fetch_diffs(&pending[first..])
             .and_then(|diffs| self.apply(&pending[first..], &diffs));
         match applied {
-            Ok(()) => self.stored.pending_notices -= pending.len(),
+            Ok(()) => {
+                self.stored.pending_notices -= pending.len();
+                self.pages[index].is_unasked = false;
+            }
             Err(_) => self.pages[index].pending = pending,
         }
         applied

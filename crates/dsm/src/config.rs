@@ -61,6 +61,10 @@ pub enum Start {
     Original,
     /// Every rank begins with zeroed pages.
     Zero,
+    /// Every rank begins with zeroed pages, of which only those of rank 0 are valid, as in
+    /// \[BST97\]: a first touch fetches the diffs that are known of, or asks rank 0 in vain. That
+    /// needs a copy for each rank and eager diffs, which are then used.
+    ZeroInvalid,
 }
 
 /// The way in which accesses are noticed.
@@ -156,7 +160,10 @@ macro_rules! named {
 }
 
 named!(BarrierKind, "barrier": "central" => Central, "tree" => Tree);
-named!(Start, "start": "original" => Original, "zero" => Zero);
+named!(
+    Start, "start":
+    "original" => Original, "zero" => Zero, "zero-invalid" => ZeroInvalid
+);
 named!(
     Access, "access":
     "pager" => Pager, "protect" => Protect, "userfault" => Userfault, "explicit" => Explicit

@@ -10,7 +10,7 @@ use farside_rma::{Numeric, Plain, World};
 
 use crate::barrier::BarrierMembers;
 use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard};
-use crate::config::{Access, Config, Copies, Diffs, Fetch};
+use crate::config::{Access, Config, Copies, Diffs, Fetch, Start};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::domain::{self, Domain, Domains};
 use crate::front::{FaultHandler, PagerGuard};
@@ -427,7 +427,7 @@ fn method_of(access: Access) -> Option<Method> {
 /// Returns the coherence domains, or `None` if each rank has a copy and diffs are eager. Replaces
 /// in the configuration what cannot be had. Collective.
 fn domains_of(world: &World, config: &mut Config) -> Result<Option<Domains>> {
-    if config.check_races {
+    if config.check_races || config.start == Start::ZeroInvalid {
         (config.copies, config.diffs) = (Copies::Rank, Diffs::Eager);
     }
     if (config.copies, config.diffs) == (Copies::Rank, Diffs::Eager) {

@@ -16,6 +16,15 @@ impl<V: Variant> Coherence<'_, V> {
         self.context.get(self.memory.copy.at(keeper, at), into)
     }
 
+    /// Asks rank 0 for its diffs of a zeroed page of which no rank is known to have written
+    /// anything: the answer tells nothing. [BST97 section 4.2.1]
+    pub(crate) fn ask_in_vain(&mut self, page: u32) -> Result<()> {
+        let mut answer = [0];
+        self.fetch_copy(Rank(0), page, &mut answer)?;
+        self.count(2, size_of_val(&answer));
+        Ok(())
+    }
+
     /// All diffs, one after the other; all of them are under way at once.
     pub(crate) fn fetch_diffs(&mut self, pending: &[Pending]) -> Result<Vec<u32>> {
         let lengths = pending.iter().map(|pending| pending.notice.stored_words(self.page_words));

@@ -49,7 +49,7 @@ impl Plan {
             copies: Copies::ALL[below(2) as usize],
             diffs: Diffs::ALL[below(2) as usize],
             barrier: BarrierKind::ALL[below(2) as usize],
-            start: Start::ALL[below(2) as usize],
+            start: Start::ALL[below(3) as usize],
             storage_limit: [0, 10_000, 16 << 20][below(3) as usize],
             locks: LOCKS as u32,
             ..Config::new(1 << 16)

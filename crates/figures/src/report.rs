@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure;
 use crate::points::{Bound, Catalogue, Compare, Measure, Point, Unit};
 use crate::session::Done;
-use crate::verdict::{Known, Verdict, judge};
+use crate::verdict::{Known, Verdict, as_printed, judge};
 
 /// The factor within which a prediction should be.
 pub const AIM: f64 = 1.5;
@@ -243,6 +243,7 @@ fn operations(done: &Done) -> Option<f64> {
 
 /// Returns how many times a value is off, or beyond its bound.
 fn factor(point: &Point, value: f64) -> f64 {
+    let value = as_printed(point, value);
     let ratio = match (value == point.paper, point.bound) {
         (true, _) => 1.0,
         (_, Some(Bound::Above)) => (point.paper / value).max(1.0),

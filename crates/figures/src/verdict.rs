@@ -4,7 +4,7 @@ use farside_bench::record::Record;
 use serde::{Deserialize, Serialize};
 
 use crate::measure;
-use crate::points::{Bound, Compare, Point, Threshold};
+use crate::points::{Bound, Compare, Point, Threshold, Unit};
 
 /// The judgement of one point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -79,8 +79,18 @@ pub fn judge(point: &Point, known: Known<'_>) -> Verdict {
 /// The part by which two values must differ to have an order.
 const TIE: f64 = 0.005;
 
+/// Returns a value as a paper would print it: a count, which is a mean of several runs, as a whole
+/// number.
+pub fn as_printed(point: &Point, value: f64) -> f64 {
+    match point.unit {
+        Unit::Count => value.round(),
+        _ => value,
+    }
+}
+
 fn agrees(point: &Point, value: f64) -> bool {
     let (paper, tolerance) = (point.paper, point.tolerance);
+    let value = as_printed(point, value);
     match (point.compare, point.bound) {
         (Compare::Semantics, _) => value == paper,
         // A tie is no order, unless the paper allows one.
@@ -156,6 +166,18 @@ mod tests {
         let calibrated = Known { is_calibrated: true, ..known(Some(2.0), &[]) };
         assert_eq!(judge(&point(&built), calibrated), Verdict::Calibrated);
         assert_eq!(judge(&point(plain), calibrated), Verdict::Calibrated);
+    }
+
+    #[test]
+    fn counts_are_compared_as_whole_numbers() {
+        let text = "paper = 0.0\ncompare = \"absolute\"\ntolerance = 1.5\n";
+        let count = |value: f64| {
+            let point = Point { unit: Unit::Count, ..point(text) };
+            judge(&point, known(Some(value), &[]))
+        };
+        assert_eq!(count(0.3), Verdict::Agrees, "printed, it is the paper's number");
+        assert_eq!(count(0.6), Verdict::Misses);
+        assert_eq!(judge(&point(text), known(Some(0.3), &[])), Verdict::Misses, "of a ratio");
     }
 
     #[test]

@@ -84,6 +84,39 @@ fn replies_take_time_of_both_interfaces() {
 }
 
 #[test]
+fn one_processor_takes_one_thing_of_each_direction_in_turn() {
+    // While rank 0 sends to rank 2, rank 1 asks it for atomics.
+    let times_ns = |atomics: u32| {
+        let profile = Profile::load("myrinet-lanai4").unwrap();
+        let outcome = run(&profile, 3, 1, move |world| {
+            let (window, words) = (world.window::<u8>(1 << 16)?, world.words(1)?);
+            world.barrier()?;
+            let begin_ns = world.now_ns();
+            match world.rank() {
+                Rank(0) => {
+                    for at in (0..1 << 16).step_by(1 << 12) {
+                        world.put(&[1u8; 1 << 12], window.at(Rank(2), at))?;
+                    }
+                    world.flush(Rank(2))?;
+                }
+                Rank(1) => (0..atomics)
+                    .try_for_each(|_| world.fetch_add(words.at(Rank(0), 0), 1).map(drop))?,
+                _ => {}
+            }
+            let took_ns = world.now_ns() - begin_ns;
+            world.barrier()?;
+            Ok(took_ns)
+        });
+        outcome.unwrap().results
+    };
+    let (alone, both) = (times_ns(0), times_ns(5));
+    assert!(alone[0] > 500_000, "{alone:?}");
+    assert!(both[1] < 5 * 60_000, "an atomic does not wait for all that is queued: {both:?}");
+    // Each takes 3.9 us and its reply 5.8 us; a part of that fits beside the slower receiver.
+    assert!(both[0] > alone[0] + 10_000, "what is queued is put off: {alone:?} and {both:?}");
+}
+
+#[test]
 fn one_medium_carries_one_message_at_a_time() {
     let put = |world: &World, _| {
         let window = world.window::<u8>(1 << 14)?;

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use farside_fabric::memory::full_fence;
 use farside_fabric::record::{ActivityKind, Lasting};
 use farside_fabric::{
-    Atomic, Connection, Error, Event, Failures, HandlerId, JobView, Mapped, Node, PeerState, Rank,
-    Reply, Result, SegmentId, Started, Ticket, Topology, Watch,
+    Atomic, Connection, Error, Event, Failures, JobView, Mapped, PeerState, Rank, Reply, Result,
+    SegmentId, Started, Ticket, Topology, Watch,
 };
 use zerocopy::IntoBytes;
 
 use crate::activity::{Purpose, Telling, Waiting};
+use crate::calls::PostedCalls;
 use crate::counters::{Counters, Tally};
 use crate::landings::Landings;
 use crate::marks::Marks;
@@ -53,6 +54,7 @@ pub struct Context {
     pub(crate) meanwhile: Meanwhile,
     prices: Cell<Prices>,
     unfreed: Arc<Unfreed>,
+    pub(crate) calls: PostedCalls,
     /// What is told of places and of own memory, if this job is checked for races.
     watch: Option<Arc<dyn Watch>>,
 }
@@ -96,6 +98,7 @@ impl Context {
             meanwhile: Meanwhile::default(),
             prices: Cell::new(prices),
             unfreed,
+            calls: PostedCalls::default(),
             watch,
             fabric,
         })
@@ -511,33 +514,6 @@ impl Context {
         self.posted.contains(peer)
     }
 
-    /// Asks the agent of a node to run a handler, and waits for its reply. See
-    /// [`World::serve`](crate::World::serve).
-    ///
-    /// The call is executed exactly once, if any rank of the node is there to run it.
-    /// [`Error::RankLost`] names the rank whose process was killed while it ran this call, or says
-    /// that no rank of the node is left; the call may then have been executed, in part, or not at
-    /// all.
-    #[track_caller]
-    pub fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Vec<u8>> {
-        let leader = self.topology().leader_of(node)?;
-        self.tally.call(leader);
-        let place = Location::caller();
-        let purpose = || Purpose::at(ActivityKind::Call, "call", place);
-        let reply = self.fabric.call(node, handler, bytes).and_then(|started| match started {
-            Started::Done(reply) => Ok(reply),
-            Started::Pending(ticket) => {
-                self.complete_as(ticket, &FailureScope::Agent(node), &purpose)
-            }
-        });
-        match reply.map_err(|error| self.cause_of_failed_call(error, leader))? {
-            Reply::Bytes(bytes) => Ok(bytes),
-            other => {
-                Err(Error::Internal(format!("a call brought back {other:?} instead of bytes")))
-            }
-        }
-    }
-
     /// Waits for an operation on `peer` that was started.
     #[track_caller]
     pub(crate) fn finish(&self, started: Started, peer: Rank) -> Result<Reply> {
@@ -555,7 +531,7 @@ impl Context {
         self.complete_as(ticket, &FailureScope::Peer(peer), &purpose)
     }
 
-    fn complete_as(
+    pub(crate) fn complete_as(
         &self,
         ticket: Ticket,
         scope: &FailureScope<'_>,

@@ -14,6 +14,7 @@
 mod accumulates;
 mod activity;
 mod atomics;
+mod calls;
 mod collective;
 mod context;
 mod counters;

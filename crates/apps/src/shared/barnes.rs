@@ -2,7 +2,13 @@
 //! as one.
 //!
 //! The bodies are shared. Each rank builds a tree of all of them in its own memory, and moves those
-//! that are its part. How far the bodies reach is found under a lock.
+//! that are its part: the same ones in every step, or a zone of the tree that has its part of the
+//! cost, as in SPLASH. How far the bodies reach is found under a lock.
+//!
+//! That cells are private, that zones are used, and that ranks meet after they have built the tree,
+//! computed the forces and moved the bodies is how Lu, Dwarkadas, Cox and Zwaenepoel describe the
+//! program for TreadMarks (Message Passing Versus Distributed Shared Memory on Networks of
+//! Workstations, Supercomputing 1995, section 3.9).
 
 use farside::Result;
 use farside::dsm::{Dsm, Placement, Shared};
@@ -38,13 +44,91 @@ struct Body {
 pub(super) struct Barnes {
     count: usize,
     steps: usize,
+    /// Whether bodies are dealt out by cost.
+    has_zones: bool,
     bodies: Option<Shared<Body>>,
 }
 
 impl Barnes {
-    pub(super) fn new(size: &[usize], steps: usize) -> Result<Barnes> {
+    pub(super) fn new(size: &[usize], steps: usize, has_zones: bool) -> Result<Barnes> {
         let [count] = Options::check_size("barnes", size, 1)?;
-        Ok(Barnes { count, steps, bodies: None })
+        Ok(Barnes { count, steps, has_zones, bodies: None })
+    }
+
+    /// A rank with the same bodies in every step.
+    fn run_parts(&self, machine: &mut Machine<'_, '_>, shared: Places) -> Result<()> {
+        let mine = machine.part(self.count);
+        let mut own: Vec<Body> = mine.clone().map(|number| self.first(number)).collect();
+        machine.dsm.view_mut(shared.bodies, mine.clone())?.copy_from(0, &own);
+        for step in 0..self.steps {
+            shared.reach_to(machine, step, reach(&own))?;
+            machine.dsm.barrier()?;
+            let all = self.read_all(machine, shared.bodies)?;
+            let tree = Tree::new(&all, machine.dsm.get(shared.reaches, step)?);
+            machine.computes(FLOPS * self.count);
+            let mut acted = 0;
+            for (body, number) in own.iter_mut().zip(mine.clone()) {
+                acted += tree.pull(&all, number, body);
+            }
+            machine.computes(FLOPS * acted);
+            machine.dsm.view_mut(shared.bodies, mine.clone())?.copy_from(0, &own);
+            // Nobody moves before all have seen where everybody was.
+            machine.dsm.barrier()?;
+            own.iter_mut().for_each(advance);
+            machine.dsm.view_mut(shared.bodies, mine.clone())?.copy_from(0, &own);
+            machine.computes(12 * own.len());
+        }
+        machine.dsm.barrier()
+    }
+
+    /// A rank with the bodies of its zone, which is another one in every step. Their neighbours in
+    /// memory are those of other ranks.
+    fn run_zones(&self, machine: &mut Machine<'_, '_>, shared: Places) -> Result<()> {
+        let (rank, ranks) = {
+            let world = machine.dsm.world();
+            (world.rank().index(), world.size() as usize)
+        };
+        let mine = machine.part(self.count);
+        let first: Vec<Body> = mine.clone().map(|number| self.first(number)).collect();
+        machine.dsm.view_mut(shared.bodies, mine)?.copy_from(0, &first);
+        let mut reaches_to = reach(&first);
+        for step in 0..self.steps {
+            shared.reach_to(machine, step, reaches_to)?;
+            machine.dsm.barrier()?;
+            let all = self.read_all(machine, shared.bodies)?;
+            let tree = Tree::new(&all, machine.dsm.get(shared.reaches, step)?);
+            machine.computes(FLOPS * self.count);
+            machine.dsm.barrier()?;
+            let mut acted = 0;
+            let mut own = Vec::new();
+            for number in tree.zone(&all, rank, ranks) {
+                let mut body = all[number];
+                acted += tree.pull(&all, number, &mut body);
+                machine.dsm.set(shared.bodies, number, body)?;
+                own.push((number, body));
+            }
+            machine.computes(FLOPS * acted);
+            // Nobody moves before all have seen where everybody was.
+            machine.dsm.barrier()?;
+            for (number, body) in &mut own {
+                advance(body);
+                machine.dsm.set(shared.bodies, *number, *body)?;
+            }
+            let place = |axis: usize| own.iter().map(move |(_, body)| body.place[axis].abs());
+            reaches_to = (0..3).flat_map(place).fold(0.0, f64::max);
+            machine.computes(12 * own.len());
+        }
+        machine.dsm.barrier()
+    }
+
+    /// Reads all bodies, from those of the own part on, so that not all ranks ask the first one
+    /// first.
+    fn read_all(&self, machine: &Machine<'_, '_>, bodies: Shared<Body>) -> Result<Vec<Body>> {
+        let begin = machine.part(self.count).start;
+        let mut all = machine.dsm.view(bodies, begin..self.count)?.to_vec();
+        all.extend(machine.dsm.view(bodies, 0..begin)?.iter());
+        all.rotate_right(begin);
+        Ok(all)
     }
 
     /// A body at the start: a ball that is denser in the middle, after Plummer.
@@ -70,6 +154,24 @@ impl Barnes {
     }
 }
 
+/// What ranks share.
+#[derive(Clone, Copy)]
+struct Places {
+    bodies: Shared<Body>,
+    /// How far the bodies reach, for each step.
+    reaches: Shared<f64>,
+}
+
+impl Places {
+    /// Tells all how far the bodies of this rank reach.
+    fn reach_to(&self, machine: &mut Machine<'_, '_>, step: usize, reaches_to: f64) -> Result<()> {
+        machine.dsm.locked(LOCK, |dsm| {
+            let known = dsm.get(self.reaches, step)?;
+            dsm.set(self.reaches, step, known.max(reaches_to))
+        })
+    }
+}
+
 /// How far bodies reach in any direction from the middle.
 fn reach(bodies: &[Body]) -> f64 {
     bodies.iter().flat_map(|body| body.place).map(f64::abs).fold(0.0, f64::max)
@@ -88,38 +190,14 @@ impl Kernel for Barnes {
     }
 
     fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
-        let shared = machine.dsm.alloc_at::<Body>(self.count, Placement::Pages)?;
+        let bodies = machine.dsm.alloc_at::<Body>(self.count, Placement::Pages)?;
         let reaches = machine.dsm.alloc_at::<f64>(self.steps + 1, Placement::Pages)?;
-        self.bodies = Some(shared);
-        let mine = machine.part(self.count);
-        let mut own: Vec<Body> = mine.clone().map(|number| self.first(number)).collect();
-        machine.dsm.view_mut(shared, mine.clone())?.copy_from(0, &own);
-        for step in 0..self.steps {
-            let reaches_to = reach(&own);
-            machine.dsm.locked(LOCK, |dsm| {
-                let known = dsm.get(reaches, step)?;
-                dsm.set(reaches, step, known.max(reaches_to))
-            })?;
-            machine.dsm.barrier()?;
-            // From its own part on, so that not all ranks ask the first one first.
-            let mut all = machine.dsm.view(shared, mine.start..self.count)?.to_vec();
-            all.extend(machine.dsm.view(shared, 0..mine.start)?.iter());
-            all.rotate_right(mine.start);
-            let tree = Tree::new(&all, machine.dsm.get(reaches, step)?);
-            machine.computes(FLOPS * self.count);
-            let mut acted = 0;
-            for (body, number) in own.iter_mut().zip(mine.clone()) {
-                acted += tree.pull(&all, number, body);
-            }
-            machine.computes(FLOPS * acted);
-            machine.dsm.view_mut(shared, mine.clone())?.copy_from(0, &own);
-            // Nobody moves before all have seen where everybody was.
-            machine.dsm.barrier()?;
-            own.iter_mut().for_each(advance);
-            machine.dsm.view_mut(shared, mine.clone())?.copy_from(0, &own);
-            machine.computes(12 * own.len());
+        self.bodies = Some(bodies);
+        let shared = Places { bodies, reaches };
+        match self.has_zones {
+            true => self.run_zones(machine, shared),
+            false => self.run_parts(machine, shared),
         }
-        machine.dsm.barrier()
     }
 
     fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>> {
@@ -274,6 +352,39 @@ impl Tree {
         self.cells[cell].middle = moment.map(|moment| if mass > 0.0 { moment / mass } else { 0.0 });
     }
 
+    /// The bodies of a rank's zone: leaves that follow each other in the tree and have had their
+    /// part of the cost in the step before. Bodies without a leaf of their own come last.
+    fn zone(&self, bodies: &[Body], rank: usize, ranks: usize) -> Vec<usize> {
+        let cost = |number: usize| bodies[number].cost.max(1.0);
+        let mut order = self.leaves(bodies.len());
+        let mut is_leaf = vec![false; bodies.len()];
+        order.iter().for_each(|&number| is_leaf[number] = true);
+        order.extend((0..bodies.len()).filter(|&number| !is_leaf[number]));
+        let total: f64 = (0..bodies.len()).map(cost).sum();
+        let mut before = 0.0;
+        order.retain(|&number| {
+            // Costs are whole numbers, so that all ranks come to the same sums.
+            let zone = (before * ranks as f64 / total) as usize;
+            before += cost(number);
+            zone.min(ranks - 1) == rank
+        });
+        order
+    }
+
+    /// The bodies that are leaves, in the order of the tree.
+    fn leaves(&self, count: usize) -> Vec<usize> {
+        let mut order = Vec::with_capacity(count);
+        let mut open = vec![Part::Cell(0)];
+        while let Some(part) = open.pop() {
+            match part {
+                Part::Empty => {}
+                Part::Body(number) => order.push(number),
+                Part::Cell(cell) => open.extend(self.cells[cell].parts.iter().rev()),
+            }
+        }
+        order
+    }
+
     /// What pulls at a body; returns how many did.
     fn pull(&self, bodies: &[Body], number: usize, body: &mut Body) -> usize {
         let (mut pull, mut acted) = ([0.0; 3], 0);
@@ -330,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_tree_pulls_about_as_all_bodies_do() {
-        let kernel = Barnes { count: 300, steps: 1, bodies: None };
+        let kernel = Barnes { count: 300, steps: 1, has_zones: false, bodies: None };
         let bodies: Vec<Body> = (0..300).map(|number| kernel.first(number)).collect();
         let tree = Tree::new(&bodies, reach(&bodies));
         assert!((tree.cells[0].mass - 1.0).abs() < 1e-9);
@@ -349,6 +460,33 @@ mod tests {
             let (off, all) =
                 (distance2(&body.pull, &exact).sqrt(), distance2(&exact, &[0.0; 3]).sqrt());
             assert!(off < 0.15 * all + 0.02, "body {number}: {off} of {all}");
+        }
+    }
+
+    #[test]
+    fn zones_share_all_bodies_out_by_their_cost() {
+        let kernel = Barnes { count: 500, steps: 1, has_zones: true, bodies: None };
+        let mut bodies: Vec<Body> = (0..500).map(|number| kernel.first(number)).collect();
+        // Two at one place: one of them has no leaf.
+        bodies[7].place = bodies[8].place;
+        let tree = Tree::new(&bodies, reach(&bodies));
+        for (number, body) in bodies.clone().iter().enumerate() {
+            let mut body = *body;
+            tree.pull(&bodies, number, &mut body);
+            bodies[number].cost = body.cost;
+        }
+        let total: f64 = bodies.iter().map(|body| body.cost).sum();
+        for ranks in [1, 2, 3, 8] {
+            let zones: Vec<Vec<usize>> =
+                (0..ranks).map(|rank| tree.zone(&bodies, rank, ranks)).collect();
+            let mut all = zones.concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..500).collect::<Vec<_>>(), "{ranks} ranks");
+            for zone in zones {
+                let cost: f64 = zone.iter().map(|&number| bodies[number].cost).sum();
+                let part = cost * ranks as f64 / total;
+                assert!((0.9..1.1).contains(&part), "{part} of a part, {ranks} ranks");
+            }
         }
     }
 

@@ -226,7 +226,8 @@ impl Options {
         let (size, iterations) = (&self.size[..], self.iterations);
         Ok(match self.program {
             Program::Fft3d => Box::new(fft3d::Fft3d::new(size, iterations)?),
-            Program::Barnes => Box::new(barnes::Barnes::new(size, iterations)?),
+            Program::Barnes => Box::new(barnes::Barnes::new(size, iterations, false)?),
+            Program::BarnesZones => Box::new(barnes::Barnes::new(size, iterations, true)?),
             Program::Sor => Box::new(sor::Sor::new(size, iterations)?),
             Program::Jacobi => Box::new(jacobi::Jacobi::new(size, iterations)?),
             Program::Tsp => Box::new(tsp::Tsp::new(size, iterations)?),

@@ -13,6 +13,8 @@ pub enum Program {
     Fft3d,
     /// Bodies that attract each other, by the method of Barnes and Hut.
     Barnes,
+    /// The same with bodies that are dealt out by their cost, as in SPLASH.
+    BarnesZones,
     /// Successive over-relaxation, red and black.
     Sor,
     /// Jacobi's method.
@@ -23,14 +25,21 @@ pub enum Program {
 
 impl Program {
     /// All of them.
-    pub const ALL: [Program; 5] =
-        [Program::Fft3d, Program::Barnes, Program::Sor, Program::Jacobi, Program::Tsp];
+    pub const ALL: [Program; 6] = [
+        Program::Fft3d,
+        Program::Barnes,
+        Program::BarnesZones,
+        Program::Sor,
+        Program::Jacobi,
+        Program::Tsp,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Program::Fft3d => "fft3d",
             Program::Barnes => "barnes",
+            Program::BarnesZones => "barnes-zones",
             Program::Sor => "sor",
             Program::Jacobi => "jacobi",
             Program::Tsp => "tsp",
@@ -41,7 +50,7 @@ impl Program {
     fn usual(self) -> (&'static [usize], usize) {
         match self {
             Program::Fft3d => (&[64, 64, 64], 6),
-            Program::Barnes => (&[5000], 6),
+            Program::Barnes | Program::BarnesZones => (&[5000], 6),
             Program::Sor => (&[2000, 1000], 10),
             Program::Jacobi => (&[1200, 1200], 10),
             Program::Tsp => (&[15], 2),
@@ -59,7 +68,11 @@ const FLAGS: [Flag; 16] = [
     ),
     Flag::new("--iterations", "N", "how many iterations, steps, or problems"),
     Flag::new("--barrier", "BARRIER", "how ranks meet: central, tree [default: tree]"),
-    Flag::new("--start", "START", "what pages hold at the start: original, zero [default: zero]"),
+    Flag::new(
+        "--start",
+        "START",
+        "what pages hold at the start: original, zero, zero-invalid [default: zero]",
+    ),
     Flag::new(
         "--access",
         "ACCESS",

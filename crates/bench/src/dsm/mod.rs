@@ -26,7 +26,7 @@ use crate::rivals::Rival;
 
 pub use report::{plot, tables};
 
-const CASES: [&str; 5] = ["fft3d", "barnes", "sor", "jacobi", "tsp"];
+const CASES: [&str; 6] = ["fft3d", "barnes", "sor", "jacobi", "tsp", "barnes-zones"];
 /// How many of them are in the paper, and run in virtual time unless others are asked for.
 const CASES_OF_PAPER: usize = 4;
 /// How long a program may take on real ranks.
@@ -172,7 +172,7 @@ pub struct Options {
     pub cases: Vec<String>,
     /// Which barriers; both if empty.
     pub barriers: Vec<String>,
-    /// Which starts; both if empty.
+    /// Which starts; the original and the zeroed one if empty.
     pub starts: Vec<String>,
     /// Which front end, if not the usual one.
     pub access: Option<String>,
@@ -204,10 +204,10 @@ pub fn run(options: &Options) -> Result<Findings> {
         &options.barriers,
         &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
     )?;
-    let starts = driver::choose(
-        &options.starts,
-        &Start::ALL.iter().map(|start| start.name()).collect::<Vec<_>>(),
-    )?;
+    let starts = match &options.starts[..] {
+        [] => [Start::Original, Start::Zero].map(|start| start.name().to_owned()).to_vec(),
+        asked => asked.to_vec(),
+    };
     options.fetch.parse::<Fetch>()?;
     let mut further = vec!["--fetch".to_owned(), options.fetch.clone()];
     if let Some(access) = &options.access {

@@ -90,6 +90,8 @@ pub struct Options {
     pub message_bytes: usize,
     /// Whether blocks are fetched anew for every block that needs them.
     pub refetch: bool,
+    /// Whether the next block is fetched while products are computed.
+    pub ahead: bool,
 }
 
 /// Measures.
@@ -115,6 +117,7 @@ pub fn run(options: &Options) -> Result<Findings> {
         library_ns: library_ns(&options.setting),
         message_bytes: options.message_bytes,
         refetch: options.refetch,
+        ahead: options.ahead,
     };
     let plan = Plan { sizes: options.sizes.clone(), lu, designs };
     driver::run(&options.setting, &AtRanks::all(&options.setting, &plan), &[])
@@ -133,6 +136,7 @@ mod tests {
             library_ns: 0,
             message_bytes: 16384,
             refetch: true,
+            ahead: true,
         };
         let plan = Plan { sizes: vec![256, 512], lu, designs: vec!["direct".to_owned()] };
         let json = serde_json::to_string(&plan).unwrap();

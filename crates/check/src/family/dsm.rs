@@ -54,6 +54,10 @@ fn from_rank_0(config: Config) -> Config {
     Config { start: Start::Original, ..config }
 }
 
+fn invalid(config: Config) -> Config {
+    Config { start: Start::ZeroInvalid, ..config }
+}
+
 /// The right one, on three ranks unless it is said.
 fn right(
     name: &'static str,
@@ -83,6 +87,12 @@ fn locks() -> Vec<Check> {
             "dsm/message-passing-original",
             "the same, with pages that only rank 0 has",
             original,
+            run::message_passing,
+        ),
+        right(
+            "dsm/message-passing-zero-invalid",
+            "the same, with zeroed pages that only rank 0 may use unasked",
+            invalid(tree()),
             run::message_passing,
         ),
         right(
@@ -137,6 +147,20 @@ fn barriers() -> Vec<Check> {
             "dsm/false-sharing-original",
             "the same with pages that only rank 0 has",
             original,
+            run::false_sharing,
+        )
+        .setup(three().rounds(1)),
+        right(
+            "dsm/false-sharing-zero-invalid",
+            "the same with zeroed pages that only rank 0 may use unasked",
+            invalid(tree()),
+            run::false_sharing,
+        )
+        .setup(three().rounds(1)),
+        right(
+            "dsm/reclaim-zero-invalid",
+            "the same, and every barrier throws away what is not needed",
+            reclaiming(invalid(tree())),
             run::false_sharing,
         )
         .setup(three().rounds(1)),

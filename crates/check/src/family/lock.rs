@@ -101,8 +101,9 @@ fn request<'a>(lock: &'a Lock, world: &'a World, limit: Limit) -> Result<Option<
 }
 
 /// An agent goes with the last rank of its node, so those of the home's stay until ranks of other
-/// nodes are done.
+/// nodes are done. A rank leaves when its releases were executed.
 pub(super) fn stay(world: &World, lock: &Lock) -> Result<()> {
+    world.finish_calls()?;
     let is_called_from_afar = world.topology().nodes() > 1 && lock.entry().needs_agent;
     if is_called_from_afar { world.barrier() } else { Ok(()) }
 }

@@ -20,14 +20,14 @@ pub(super) struct Arguments {
     /// At how many ranks; by default 2, 4 and 8, or one on each node
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     ranks: Vec<u32>,
-    /// Which programs: fft3d, barnes, sor, jacobi, tsp; all by default, and those of the paper, all
-    /// but tsp, in virtual time
+    /// Which programs: fft3d, barnes, sor, jacobi, tsp, barnes-zones; all by default, and the first
+    /// four in virtual time
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// Which barriers: central, tree; both by default
     #[arg(long, value_delimiter = ',', value_name = "BARRIER,…")]
     barrier: Vec<String>,
-    /// Which starts: original, zero; both by default
+    /// Which starts: original, zero, zero-invalid; the first two by default
     #[arg(long, value_delimiter = ',', value_name = "START,…")]
     start: Vec<String>,
     /// Which front end: pager, protect, userfault, explicit; the pager by default, and explicit in

@@ -41,6 +41,9 @@ pub(super) struct Arguments {
     /// Fetch a block anew for every block that needs it, instead of once in a step
     #[arg(long)]
     refetch: bool,
+    /// Fetch the next block while products are computed, instead of before them
+    #[arg(long)]
+    ahead: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -55,6 +58,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
         flop_ns: arguments.flop_ns,
         message_bytes: parse_bytes(&arguments.eager)? as usize,
         refetch: arguments.refetch,
+        ahead: arguments.ahead,
     };
     let Findings { records, troubles } = lu::run(&options)?;
     let table = lu::tables(&records);

@@ -221,20 +221,44 @@ impl Network {
             return Sent { free_ns, arrives_ns: free_ns + costs.latency_ns, lost: 0 };
         }
         let needs_ns = costs.gap_ns + costs.bytes_ns(bytes);
-        let sender = self.sender(node);
-        let sent_ns = ready_ns.max(*sender) + needs_ns;
-        *sender = sent_ns;
+        let sent_ns = self.occupy_sender(node, ready_ns, needs_ns);
         let (travel_ns, lost) = self.noise.travel_ns(costs.latency_ns);
         Sent { free_ns: ready_ns, arrives_ns: sent_ns + travel_ns, lost }
     }
 
     /// Returns until when what a node sends with is busy, to be changed.
     fn sender(&mut self, node: usize) -> &mut u64 {
-        match (self.has_one_medium, self.sends_and_receives_by_turns) {
-            (true, _) => &mut self.nodes[0].sending_ns,
-            (_, true) => &mut self.nodes[node].receiving_ns,
-            _ => &mut self.nodes[node].sending_ns,
+        &mut self.nodes[if self.has_one_medium { 0 } else { node }].sending_ns
+    }
+
+    /// Occupies what a node sends with, from `ready_ns` on; returns until when.
+    fn occupy_sender(&mut self, node: usize, ready_ns: u64, needs_ns: u64) -> u64 {
+        let sender = self.sender(node);
+        let begin_ns = ready_ns.max(*sender);
+        *sender = begin_ns + needs_ns;
+        // What is queued behind something else leaves room for what arrives.
+        if self.sends_and_receives_by_turns && begin_ns == ready_ns {
+            delay(&mut self.nodes[node].receiving_ns, begin_ns, needs_ns);
         }
+        begin_ns + needs_ns
+    }
+
+    /// Puts off what a node receives by what it sends in between, if it does both by turns.
+    fn delay_receiver(&mut self, node: usize, now_ns: u64, needs_ns: u64) {
+        if self.sends_and_receives_by_turns {
+            delay(&mut self.nodes[node].receiving_ns, now_ns, needs_ns);
+        }
+    }
+
+    /// Occupies what a node receives with, from `at_ns` on; returns until when.
+    fn occupy_receiver(&mut self, node: usize, at_ns: u64, needs_ns: u64) -> u64 {
+        let busy = &mut self.nodes[node];
+        let begin_ns = at_ns.max(busy.receiving_ns);
+        busy.receiving_ns = begin_ns + needs_ns;
+        if self.sends_and_receives_by_turns {
+            delay(&mut busy.sending_ns, begin_ns, needs_ns);
+        }
+        begin_ns + needs_ns
     }
 
     /// Returns when an interface has passed a message on to its host.
@@ -245,10 +269,8 @@ impl Network {
         if self.costs(route).carrier == Carrier::Processor {
             return at_ns;
         }
-        let busy = &mut self.nodes[node];
-        busy.receiving_ns =
-            busy.receiving_ns.max(at_ns) + message_ns + bytes * self.interface.byte_ps / 1000;
-        busy.receiving_ns
+        let needs_ns = message_ns + bytes * self.interface.byte_ps / 1000;
+        self.occupy_receiver(node, at_ns, needs_ns)
     }
 
     /// Returns the part of the machine that carries out an operation.
@@ -283,7 +305,6 @@ impl Network {
             Carrier::Agent => self.agent.needs_ns(body, missed),
             _ => self.interface.needs_ns(body, missed),
         };
-        let busy = &mut self.nodes[node];
         match carrier {
             Carrier::Processor => {
                 let (line, free_ns) = &mut self.lines[target.index()];
@@ -293,11 +314,9 @@ impl Network {
                 *free_ns = start_ns + self.line_ns;
                 start_ns
             }
-            Carrier::Interface => {
-                busy.receiving_ns = busy.receiving_ns.max(at_ns) + needs_ns;
-                busy.receiving_ns
-            }
+            Carrier::Interface => self.occupy_receiver(node, at_ns, needs_ns),
             Carrier::Agent => {
+                let busy = &mut self.nodes[node];
                 let asleep = at_ns > busy.agent_ns + self.agent_spin_ns;
                 let awake_ns = if asleep { self.agent_wake_ns } else { 0 };
                 busy.agent_ns = busy.agent_ns.max(at_ns) + awake_ns + needs_ns;
@@ -331,15 +350,21 @@ impl Network {
             return (done_ns + travel_ns + costs.bytes_ns(bytes) + costs.receive_ns, lost);
         };
         let sends_ns = message_ns + costs.bytes_ns(bytes);
-        let sender = self.sender(from);
-        let sent_ns = done_ns.max(*sender) + sends_ns;
-        *sender = now_ns.max(*sender) + sends_ns;
+        // What answers an arrival goes out in its turn, not behind all that the host has queued.
+        let free_ns = match self.sends_and_receives_by_turns {
+            true => done_ns,
+            false => done_ns.max(*self.sender(from)),
+        };
+        let sent_ns = free_ns + sends_ns;
+        if self.occupy_sender(from, now_ns, sends_ns) > now_ns + sends_ns {
+            // It does not wait for what is queued, so what arrives next does.
+            self.delay_receiver(from, now_ns, sends_ns);
+        }
         let mut here_ns = sent_ns + travel_ns;
         if !self.has_one_medium {
             let takes_ns = message_ns + bytes * self.interface.byte_ps / 1000;
-            let receiving_ns = &mut self.nodes[to].receiving_ns;
-            here_ns = here_ns.max(*receiving_ns) + takes_ns;
-            *receiving_ns = now_ns.max(*receiving_ns) + takes_ns;
+            here_ns = here_ns.max(self.nodes[to].receiving_ns) + takes_ns;
+            self.occupy_receiver(to, now_ns, takes_ns);
         }
         (here_ns + costs.receive_ns, lost)
     }
@@ -380,6 +405,14 @@ impl Network {
     /// Returns the time that the agent of a node has taken from the ranks, all in all.
     pub(crate) fn stolen_ns(&self, node: usize) -> u64 {
         self.nodes[node].stolen_ns
+    }
+}
+
+/// Puts off what is queued in the other direction of an interface with one processor, if anything
+/// is: the processor takes one thing of each direction in turn.
+fn delay(until_ns: &mut u64, begin_ns: u64, needs_ns: u64) {
+    if *until_ns > begin_ns {
+        *until_ns += needs_ns;
     }
 }
 

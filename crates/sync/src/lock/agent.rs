@@ -105,6 +105,8 @@ impl Client {
             return Ok(true);
         }
         lock.waits(context, Standing::Queued(0))?;
+        // The queue may have nothing before this request but a release of this rank's own.
+        context.finish_calls()?;
         lock.statistics.queued(answer.number.unwrap_or(1));
         let (granted, is_mine) = (self.service.granted, |number: u64| number == request);
         let in_time = lock.wait_within(context, limit, granted, is_mine)?;
@@ -126,13 +128,25 @@ impl Client {
         Ok(is_granted)
     }
 
-    /// Asks the agent of the home's node, for the last request.
-    pub(super) fn ask(&self, lock: &LockWords, context: &Context, ask: Ask) -> Result<Answer> {
+    /// Gives the lock back, and does not wait until the agent has heard of it.
+    pub(super) fn post_release(&self, lock: &LockWords, context: &Context) -> Result<()> {
+        let node = context.topology().node_of(lock.home());
+        context.post_call(node, self.handler, &self.request(lock, Ask::Release))
+    }
+
+    /// Returns the bytes of a request, which belongs to the last one for the lock.
+    fn request(&self, lock: &LockWords, ask: Ask) -> Vec<u8> {
         let (home, bits) = (lock.home(), self.service.request_bits);
         let mut bytes = vec![ask as u8];
         bytes.extend(((u64::from(home.0) << bits) | self.number.get()).to_le_bytes());
         bytes.extend(self.incarnation.to_le_bytes());
-        let answer = context.call(context.topology().node_of(home), self.handler, &bytes)?;
+        bytes
+    }
+
+    /// Asks the agent of the home's node, for the last request.
+    pub(super) fn ask(&self, lock: &LockWords, context: &Context, ask: Ask) -> Result<Answer> {
+        let node = context.topology().node_of(lock.home());
+        let answer = context.call(node, self.handler, &self.request(lock, ask))?;
         match answer.split_first() {
             Some((&STALE, _)) => Err(Error::InvalidState(format!(
                 "{} asks for a lock that the other members have recovered without it",

@@ -258,6 +258,8 @@ impl Lock {
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
         self.handle.check_owner(team.context())?;
+        // A release that is only posted needs the words.
+        team.context().finish_calls()?;
         Handle::check_unheld(&team, self.held.get())?;
         self.words.into_words().free(&team)
     }

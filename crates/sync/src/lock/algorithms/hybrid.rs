@@ -4,7 +4,8 @@
 //! Paper:     [ARMCI03] section 3.2.1, figures 3 and 4: the lock that ARMCI had.
 //! Differs:   near requests with a time limit take no ticket until it would be called at once; the
 //!            ticket of a cancelled far request is its rank's again if it asks again, else the
-//!            agent calls the next in its turn; a release waits for the agent's answer.
+//!            agent calls the next in its turn; a release waits for the agent's answer, and that of
+//!            `hybrid-posted` does not, as in the paper.
 //! State:     2 words (next ticket, now serving) and the queue of far tickets (`server_queue`) at
 //!            the home rank, where any process of its node finds them; 1 word on every rank.
 //! Invariant: serving <= ticket, and only the agent changes what is being served; the holder is the
@@ -44,6 +45,8 @@ const CANCELLED: u64 = 0;
 trait Variant: ticket::Variant {
     /// Bits of the number of a request to an agent.
     const REQUEST_BITS: u32 = 40;
+    /// Waits until the agent has heard of a release.
+    const WAITS: bool = true;
 }
 
 impl Variant for Right {}
@@ -52,6 +55,11 @@ variants! {
     WithoutFlush { ticket::Variant { FLUSHES: bool = false }, Variant }
     InTwoSteps { ticket::Variant { TAKES_AT_ONCE: bool = false }, Variant }
     Narrow { ticket::Variant, Variant { REQUEST_BITS: u32 = 2 } }
+    Posted { ticket::Variant, Variant { WAITS: bool = false } }
+    PostedWithoutFlush {
+        ticket::Variant { FLUSHES: bool = false },
+        Variant { WAITS: bool = false },
+    }
 }
 
 struct Hybrid<V> {
@@ -68,6 +76,14 @@ const fn service<V: Variant>() -> Service {
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
     build::<Right>(maker)
+}
+
+pub(super) fn make_posted(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    build::<Posted>(maker)
+}
+
+pub(super) fn make_posted_without_flush(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    build::<PostedWithoutFlush>(maker)
 }
 
 fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
@@ -160,6 +176,7 @@ impl<V: Variant> Algorithm for Hybrid<V> {
     fn acquire_within(&self, lock: &LockWords, context: &Context, time: Duration) -> Result<bool> {
         let limit = TimeLimit::AtMost(time);
         if is_near(lock, context) {
+            context.finish_calls()?;
             lock.poll(context, limit, || ticket::attempt(lock, context))
         } else {
             self.client.acquire(lock, context, limit)
@@ -168,7 +185,10 @@ impl<V: Variant> Algorithm for Hybrid<V> {
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
         let published = lock.publish(context, V::FLUSHES);
-        self.client.release(lock, context)?;
+        match V::WAITS {
+            true => self.client.release(lock, context).map(drop)?,
+            false => self.client.post_release(lock, context)?,
+        }
         published
     }
 

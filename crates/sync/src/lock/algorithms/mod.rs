@@ -4,10 +4,12 @@ mod abandon;
 mod bypass;
 pub(crate) mod d_mcs;
 mod hybrid;
+mod hybrid_posted;
 pub mod packed;
 pub(crate) mod rma_mcs;
 mod semaphore;
 mod server;
+mod server_posted;
 mod spin;
 mod ticket;
 mod token;
@@ -52,6 +54,11 @@ registry! {
     Server => server;
     /// Near ranks take tickets themselves, for far ranks the agent does (\[ARMCI03\]).
     Hybrid => hybrid;
+    /// The server's queue with a release that waits for nothing (\[ARMCI03\]): it may still be
+    /// under way when the rank meets others, and is executed when the lock is freed.
+    ServerPosted => server_posted;
+    /// The hybrid lock with such a release.
+    HybridPosted => hybrid_posted;
     /// A queue that each waiter links itself into, waiting on its own word (\[ARMCI03\], D-MCS of
     /// \[RMALOCK16\]).
     Mcs => d_mcs;

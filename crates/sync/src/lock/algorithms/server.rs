@@ -4,7 +4,8 @@
 //! Paper:     [ARMCI03] section 3.2.1, the server-based half of the existing lock.
 //! Differs:   the answer to a request says whether it was granted or queued, so that an uncontended
 //!            request waits for one message only; a waiter can ask to be taken off the queue again;
-//!            a release waits for the agent's answer.
+//!            a release waits for the agent's answer, and that of `server-posted` does not, as in
+//!            the paper.
 //! State:     the holder and the queue (`server_queue`) in words of the home, which any process of
 //!            its node finds there; 1 word on every rank.
 //! Invariant: the lock has a holder as long as any rank is queued; entry in the order in which the
@@ -37,12 +38,16 @@ const QUEUE: usize = 2;
 trait Variant: Send + 'static {
     /// Makes what was written under the lock visible before the lock is passed on.
     const FLUSHES: bool = true;
+    /// Waits until the agent has heard of a release.
+    const WAITS: bool = true;
 }
 
 impl Variant for Right {}
 
 variants! {
     WithoutFlush { Variant { FLUSHES: bool = false } }
+    Posted { Variant { WAITS: bool = false } }
+    PostedWithoutFlush { Variant { FLUSHES: bool = false, WAITS: bool = false } }
 }
 
 struct Server<V> {
@@ -55,6 +60,14 @@ pub(in crate::lock) const SERVICE: Service =
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
     build::<Right>(maker)
+}
+
+pub(super) fn make_posted(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    build::<Posted>(maker)
+}
+
+pub(super) fn make_posted_without_flush(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    build::<PostedWithoutFlush>(maker)
 }
 
 fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
@@ -107,7 +120,9 @@ impl<V: Variant> Algorithm for Server<V> {
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
         let published = lock.publish(context, V::FLUSHES);
-        if !self.client.release(lock, context)? {
+        if !V::WAITS {
+            self.client.post_release(lock, context)?;
+        } else if !self.client.release(lock, context)? {
             return Err(Handle::not_held(context.rank()));
         }
         published

@@ -97,6 +97,8 @@ pub(super) fn take_turn<V: Variant>(lock: &LockWords, context: &Context) -> Resu
         mine
     };
     lock.waits(context, Standing::Queued(0))?;
+    // This rank may be behind its own release, if that was posted: then no other has to be there.
+    context.finish_calls()?;
     let mut is_queued = false;
     let is_called = || {
         let mut ahead = mine.wrapping_sub(context.load(serving)?);

@@ -1,0 +1,50 @@
+//! Server-queue lock whose release is posted: the rank that had the lock goes on at once.
+//!
+//! Paper:     [ARMCI03] section 3.2.2 and figure 10: the process that releases a lock sends a
+//!            message to the server, and need not wait for a reply.
+//! Differs:   the agent answers, and the answer is dropped; to which rank the lock went is not
+//!            counted. All other steps are those of `server`.
+//! State:     that of `server`.
+//! Invariant: that of `server`. A rank that has heard of a release by other means may find the lock
+//!            still taken. The next request of a rank may be served ahead of its release: it is
+//!            queued then, waits until that release was executed, and is called in its turn.
+//! Ordering:  release flushes first (lock/server-posted-without-flush).
+//! Cost:      that of `server`; a release waits for nothing.
+//! Checked:   `farside check 'lock/server-posted*'`: all schedules of the jobs in `ENTRIES`; 8 and
+//!            16 ranks on three levels, some with time limits, PCT depth 3.
+
+use farside_fabric::Result;
+
+use super::server::{make_posted, make_posted_without_flush};
+use super::{Kind, QUICK};
+use crate::lock::frame::Algorithm;
+use crate::lock::registry::{
+    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial, WITHOUT_FLUSH,
+};
+
+pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    make_posted(maker)
+}
+
+pub(super) const ENTRIES: &[Entry] = &[Entry {
+    name: "server-posted",
+    about: "the agent of the home's node keeps a queue, and a release waits for nothing",
+    kind: || Kind::ServerPosted,
+    needs_agent: true,
+    explored: &[Explored {
+        name: "server-posted",
+        kind: || Kind::ServerPosted,
+        is_fifo: true,
+        ..QUICK
+    }],
+    costs: &[Cost::of("node:2", Case::AloneAway, Operations::CALL, Operations::CALL)],
+    variants: &[super::Variant {
+        name: "without-flush",
+        about: WITHOUT_FLUSH,
+        build: make_posted_without_flush,
+        trial: Some(Trial {
+            job: Job::new(2).on("node:2"),
+            ..Trial::caught(Style::Wait, Promise::Visibility, "was lost")
+        }),
+    }],
+}];
