@@ -15,7 +15,7 @@ use crate::access::{Access, Class, kind, operation};
 use crate::agent::SeenAgent;
 use crate::cure::Means;
 use crate::layout::LANES;
-use crate::state::Released;
+use crate::state::{Released, State};
 use crate::told::{RUST, RankState, Told, clock_of, clock_of_agent, locked};
 
 /// A put of at most so many bytes may be what a wait ends on.
@@ -38,6 +38,16 @@ struct Seen {
     is_posted: bool,
     /// Whether it is a put with a signal.
     is_signalled: bool,
+    /// What else matters, as bits.
+    kind: u8,
+}
+
+/// How an atomic is seen.
+struct HowAtomic {
+    /// Whether it is under way until a flush.
+    is_posted: bool,
+    /// Whether it is the signal of a put.
+    signalled: bool,
     /// What else matters, as bits.
     kind: u8,
 }
@@ -78,6 +88,7 @@ impl Checked {
             lane,
             place: AtomicU64::new(0),
             foreign: AtomicU64::new(RUST),
+            last_program: AtomicU64::new(u64::MAX),
             is_aside: AtomicBool::new(false),
             found: AtomicU32::new(0),
         });
@@ -90,10 +101,25 @@ impl Checked {
 
     /// Looks at an operation on a region; fails if it is a race and races are errors.
     fn see(&self, region: &Region<'_>, place: Option<u32>, seen: &Seen) -> Result<()> {
-        let Some(place) = place else { return Ok(()) };
-        if !self.told.is_program(region.segment, first_byte(region)) {
-            return Ok(());
+        match place {
+            Some(_) => self.see_and(region, place, seen, |_| {}),
+            None => Ok(()),
         }
+    }
+
+    /// Likewise, and does something more under the same lock.
+    fn see_and(
+        &self,
+        region: &Region<'_>,
+        place: Option<u32>,
+        seen: &Seen,
+        more: impl FnOnce(&mut State<'_>),
+    ) -> Result<()> {
+        let is_program = || self.told.is_program(region.segment, first_byte(region));
+        let Some(place) = place.filter(|_| is_program()) else {
+            self.told.with(more);
+            return Ok(());
+        };
         let mut actor = self.told.actor();
         actor.lane += usize::from(seen.is_signalled);
         let access = Access {
@@ -107,7 +133,7 @@ impl Checked {
             place,
             until: seen.is_posted.then_some(region.rank.index()),
         };
-        self.told.see(&access, region.shape);
+        self.told.see_and(&access, region.shape, more);
         self.complain()
     }
 
@@ -143,30 +169,25 @@ impl Checked {
         let name = "put";
         let (is_posted, is_signalled, kind) = (true, false, 0);
         let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
-        self.see(to, place, &seen)?;
-        if is_waitable {
+        if !is_waitable {
+            return self.see(to, place, &seen);
+        }
+        let (owner, actor) = (to.rank.index(), self.told.actor());
+        self.see_and(to, place, &seen, |state| {
             to.shape.for_each(|piece| {
                 for offset in (piece.offset & !3..piece.offset + piece.bytes).step_by(4) {
-                    let owner = to.rank.index();
                     let word = clock_of(self.checker(), owner, to.segment, offset);
-                    let actor = self.told.actor();
                     let (signalled, is_program) = (false, true);
                     let released = Released { word, owner, signalled, is_program, value: None };
-                    self.told.with(|state| state.release(actor, released));
+                    state.release(actor, released);
                 }
             });
-        }
-        Ok(())
+        })
     }
 
-    fn see_word(
-        &self,
-        at: Word,
-        op: Atomic,
-        is_posted: bool,
-        kind: u8,
-        place: Option<u32>,
-    ) -> Result<()> {
+    /// Looks at an atomic, and passes on what its rank knows if it changes the word.
+    fn see_word(&self, at: Word, op: Atomic, how: HowAtomic, place: Option<u32>) -> Result<()> {
+        let HowAtomic { is_posted, signalled, kind } = how;
         let name = match op {
             Atomic::Store(_) if is_posted => "signal",
             _ => op.name(),
@@ -174,7 +195,12 @@ impl Checked {
         let (class, writes) = (Class::Atomic, op.writes());
         let seen = Seen { class, writes, name, is_posted, is_signalled: false, kind };
         let word = Region::block(at.rank, at.segment, at.offset, at.width.bytes());
-        self.see(&word, place, &seen)
+        if !writes {
+            return self.see(&word, place, &seen);
+        }
+        let (actor, released) = (self.told.actor(), self.told.released(at, op, signalled));
+        self.checker().prefetch(released.owner, at.segment, at.offset, released.word);
+        self.see_and(&word, place, &seen, |state| state.release(actor, released))
     }
 
     /// An operation that reads a word has been started.
@@ -247,8 +273,8 @@ impl Connection for Checked {
         let (is_posted, is_signalled, kind) = (true, true, 0);
         let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
         self.see(to, place, &seen)?;
-        self.see_word(at, op, true, kind::SIGNAL, place)?;
-        self.told.release(at, op, true);
+        let how = HowAtomic { is_posted: true, signalled: true, kind: kind::SIGNAL };
+        self.see_word(at, op, how, place)?;
         self.inner.put_signal(to, bytes, at, op)
     }
 
@@ -289,10 +315,8 @@ impl Connection for Checked {
             return self.inner.atomic(at, op, old);
         }
         let is_under_way = is_posted || self.told.is_nonblocking();
-        self.see_word(at, op, is_under_way, self.told.kind(), place)?;
-        if op.writes() {
-            self.told.release(at, op, false);
-        }
+        let how = HowAtomic { is_posted: is_under_way, signalled: false, kind: self.told.kind() };
+        self.see_word(at, op, how, place)?;
         let started = self.inner.atomic(at, op, old)?;
         if is_posted {
             return self.cure(place, at.rank).map(|()| started);
