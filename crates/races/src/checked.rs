@@ -13,7 +13,7 @@ use farside_fabric::{
 use crate::Checker;
 use crate::access::{Access, Class, kind, operation};
 use crate::agent::SeenAgent;
-use crate::cure::Means;
+use crate::cure::{HeldPut, Means};
 use crate::layout::LANES;
 use crate::state::{Released, State};
 use crate::told::{RUST, RankState, Told, clock_of, clock_of_agent, locked};
@@ -28,6 +28,8 @@ pub(crate) struct Checked {
     told: Arc<Told>,
     /// The words that operations under way read.
     tickets: Mutex<HashMap<Ticket, usize>>,
+    /// A put that waits for its signal, while a put with a signal is tried instead.
+    held: Mutex<Option<HeldPut>>,
 }
 
 /// How an operation on a region is seen.
@@ -92,7 +94,7 @@ impl Checked {
             is_aside: AtomicBool::new(false),
             found: AtomicU32::new(0),
         });
-        Checked { inner, caps, told, tickets: Mutex::default() }
+        Checked { inner, caps, told, tickets: Mutex::default(), held: Mutex::default() }
     }
 
     fn checker(&self) -> &Arc<Checker> {
@@ -147,7 +149,7 @@ impl Checked {
     /// Does what is tried against a race, after an operation of a place.
     fn cure(&self, place: Option<u32>, to: Rank) -> Result<()> {
         match self.checker().trial.after(place) {
-            None => Ok(()),
+            None | Some(Means::PutSignal) => Ok(()),
             Some(Means::Fence) => {
                 self.inner.fence()?;
                 self.told.with(|state| state.fence(self.told.actor(), true));
@@ -159,6 +161,54 @@ impl Checked {
                 Ok(())
             }
         }
+    }
+
+    /// Holds a put back whose signal is to come with it. What was held before goes on its way.
+    fn hold(&self, to: &Region<'_>, bytes: &[u8], place: Option<u32>) -> Result<bool> {
+        self.let_go()?;
+        if self.checker().trial.after(place) != Some(Means::PutSignal) {
+            return Ok(false);
+        }
+        let held = HeldPut::new(to, bytes, place);
+        let is_held = held.is_some();
+        *locked(&self.held) = held;
+        Ok(is_held)
+    }
+
+    /// Lets a put go that was held back: its signal did not come next.
+    fn let_go(&self) -> Result<()> {
+        if !self.checker().trial.holds_puts() {
+            return Ok(());
+        }
+        let held = locked(&self.held).take();
+        held.map_or(Ok(()), |held| {
+            self.see_put(held.to(), held.place)?;
+            self.inner.put(held.to(), &held.bytes)
+        })
+    }
+
+    /// Takes the put that a signal could be put together with.
+    fn held_for(&self, at: Word, op: Atomic, old: OldValue) -> Option<HeldPut> {
+        if !self.checker().trial.holds_puts() {
+            return None;
+        }
+        locked(&self.held).take_if(|held| held.is_signalled_by(at, op, old))
+    }
+
+    fn put_and_signal(
+        &self,
+        to: &Region<'_>,
+        bytes: &[u8],
+        place: Option<u32>,
+        (at, op): (Word, Atomic),
+    ) -> Result<()> {
+        let (class, name) = (Class::Plain, "put_signal");
+        let (is_posted, is_signalled, kind) = (true, true, 0);
+        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
+        self.see(to, place, &seen)?;
+        let how = HowAtomic { is_posted: true, signalled: true, kind: kind::SIGNAL };
+        self.see_word(at, op, how, place)?;
+        self.inner.put_signal(to, bytes, at, op)
     }
 
     fn see_put(&self, to: &Region<'_>, place: Option<u32>) -> Result<()> {
@@ -254,6 +304,9 @@ impl Connection for Checked {
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
         let place = self.told.operation_place();
+        if self.hold(to, bytes, place)? {
+            return Ok(());
+        }
         self.see_put(to, place)?;
         self.inner.put(to, bytes)?;
         self.cure(place, to.rank)
@@ -261,6 +314,7 @@ impl Connection for Checked {
 
     unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started> {
         let place = self.told.operation_place();
+        self.let_go()?;
         self.see_put(to, place)?;
         // SAFETY: the caller's promise is passed on.
         let started = unsafe { self.inner.put_nb(to, from, hint)? };
@@ -269,17 +323,13 @@ impl Connection for Checked {
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
         let place = self.told.operation_place();
-        let (class, name) = (Class::Plain, "put_signal");
-        let (is_posted, is_signalled, kind) = (true, true, 0);
-        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
-        self.see(to, place, &seen)?;
-        let how = HowAtomic { is_posted: true, signalled: true, kind: kind::SIGNAL };
-        self.see_word(at, op, how, place)?;
-        self.inner.put_signal(to, bytes, at, op)
+        self.let_go()?;
+        self.put_and_signal(to, bytes, place, (at, op))
     }
 
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8, hint: Hint) -> Result<Started> {
         let place = self.told.operation_place();
+        self.let_go()?;
         let (class, name, is_posted) = (Class::Plain, "get", self.told.is_nonblocking());
         let (is_signalled, kind) = (false, 0);
         let seen = Seen { class, writes: false, name, is_posted, is_signalled, kind };
@@ -296,6 +346,7 @@ impl Connection for Checked {
         old: OldValue,
     ) -> Result<Started> {
         let place = self.told.operation_place();
+        self.let_go()?;
         let is_posted = old == OldValue::Ignored;
         let (class, name) = (Class::Accumulate, "accumulate");
         let (is_signalled, kind) = (false, 0);
@@ -309,6 +360,12 @@ impl Connection for Checked {
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
         let is_posted = old == OldValue::Ignored;
         let place = self.told.operation_place();
+        let is_signal = place.is_some() && self.told.is_program(at.segment, at.offset);
+        if is_signal && let Some(held) = self.held_for(at, op, old) {
+            self.put_and_signal(held.to(), &held.bytes, held.place, (at, op))?;
+            return Ok(Started::Done(Reply::None));
+        }
+        self.let_go()?;
         if is_posted && self.told.is_foreign_put() {
             let word = Region::block(at.rank, at.segment, at.offset, at.width.bytes());
             self.see_put(&word, place)?;
@@ -326,6 +383,7 @@ impl Connection for Checked {
     }
 
     fn fence(&self) -> Result<()> {
+        self.let_go()?;
         self.inner.fence()?;
         let is_program = self.told.operation_place().is_some();
         self.told.with(|state| state.fence(self.told.actor(), is_program));
@@ -333,6 +391,7 @@ impl Connection for Checked {
     }
 
     fn flush(&self, peer: Rank) -> Result<()> {
+        self.let_go()?;
         self.inner.flush(peer)?;
         if !self.told.is_aside.load(Ordering::Relaxed) {
             self.told.with(|state| state.flush(self.told.actor(), peer.index()));
@@ -341,6 +400,7 @@ impl Connection for Checked {
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
+        self.let_go()?;
         let word = clock_of_agent(self.checker(), node);
         let (owner, signalled, is_program) = (usize::MAX, false, false);
         let released = Released { word, owner, signalled, is_program, value: None };
@@ -369,6 +429,7 @@ impl Connection for Checked {
 
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
         let place = self.told.operation_place();
+        self.let_go()?;
         let woken = self.inner.block(wait)?;
         if let (Wake::Ready { which, value }, Event::Words(conditions)) = (woken, wait.event)
             && let Some(condition) = conditions.get(which)

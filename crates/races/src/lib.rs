@@ -131,6 +131,13 @@ impl Checker {
         Ok(Box::new(checked::Checked::new(inner, self.clone())?))
     }
 
+    /// Returns whether puts may be held back, for their signals to come with them: what a rank has
+    /// not sent when it ends is sent by a flush.
+    #[doc(hidden)]
+    pub fn holds_puts(&self) -> bool {
+        self.trial.holds_puts()
+    }
+
     pub(crate) fn layout(&self) -> &Layout {
         self.arena.layout()
     }
