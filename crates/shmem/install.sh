@@ -97,6 +97,8 @@ for name in create join detach once mutex_lock mutex_trylock mutex_timedlock mut
     spin_trylock spin_unlock cond_wait cond_timedwait cond_signal cond_broadcast barrier_wait; do
     wrapped="$wrapped pthread_$name"
 done
+wrapped="$wrapped thrd_create thrd_join thrd_detach call_once mtx_lock mtx_trylock mtx_timedlock \
+mtx_unlock cnd_wait cnd_timedwait cnd_signal cnd_broadcast"
 
 # The compiler wrappers find what belongs to them wherever the whole was moved to.
 for pair in oshcc:cc oshc++:c++; do

@@ -1,11 +1,12 @@
 //! Windows with epochs, as MPI programs know them.
 
 use std::ffi::{c_int, c_void};
+use std::ops::Deref;
 
 use farside::epoch::{Design, Mode, Op, Options, Window};
 use farside::{Rank, Result};
 
-use crate::job::{context, farside_context_t};
+use crate::job::{Told, context, farside_context_t};
 use crate::number;
 use crate::request::Users;
 use crate::status::{Out, bad, bytes, bytes_mut, guarded, input};
@@ -59,6 +60,31 @@ fn epoch(handle: farside_epoch_t) -> Result<&'static Window<'static>> {
     let entry = EPOCHS.get(handle.id)?;
     context(entry.context)?;
     Ok(&entry.window)
+}
+
+/// A window with epochs for an operation; the checker of races, if there is one, is told where the
+/// program calls until it is dropped.
+struct ToldEpoch {
+    window: &'static Window<'static>,
+    _told: Option<Told<'static>>,
+}
+
+impl Deref for ToldEpoch {
+    type Target = Window<'static>;
+
+    #[inline]
+    fn deref(&self) -> &Window<'static> {
+        self.window
+    }
+}
+
+#[inline]
+fn told(handle: farside_epoch_t) -> Result<ToldEpoch> {
+    let entry = EPOCHS.get(handle.id)?;
+    let (window, context) = (&entry.window, context(entry.context)?);
+    // In an operation of the two-sided design those of others may be served.
+    let is_direct = context.context().watch().is_some() && window.design() == "direct";
+    Ok(ToldEpoch { window, _told: is_direct.then(|| context.told()) })
 }
 
 /// Allocates a window with epochs: `bytes` on this member, all zero, displacements to which count
@@ -244,7 +270,7 @@ pub unsafe extern "C" fn farside_epoch_put(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let data = unsafe { self::bytes(data, bytes, "data")? };
-        self::epoch(epoch)?.put(data, Rank(target), at)
+        told(epoch)?.put(data, Rank(target), at)
     })
 }
 
@@ -261,7 +287,7 @@ pub unsafe extern "C" fn farside_epoch_get(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let into = unsafe { bytes_mut(into, bytes, "into")? };
-        self::epoch(epoch)?.get_into(into, Rank(target), at)
+        told(epoch)?.get_into(into, Rank(target), at)
     })
 }
 
@@ -283,7 +309,7 @@ pub unsafe extern "C" fn farside_epoch_accumulate(
         let accumulate = unsafe { number::accumulate(number, operation, scale)? };
         // SAFETY: by the caller's promise.
         let data = unsafe { number::elements(&accumulate, data, count)? };
-        self::epoch(epoch)?.accumulate_by(&accumulate, data, Rank(target), at)
+        told(epoch)?.accumulate_by(&accumulate, data, Rank(target), at)
     })
 }
 
@@ -305,7 +331,7 @@ pub unsafe extern "C" fn farside_epoch_get_accumulate(
         let accumulate = unsafe { number::accumulate(number, operation, std::ptr::null())? };
         // SAFETY: by the caller's promise.
         let (data, old) = unsafe { number::fetching(&accumulate, data, old, count)? };
-        self::epoch(epoch)?.get_accumulate_by(&accumulate, data, Rank(target), at, old)
+        told(epoch)?.get_accumulate_by(&accumulate, data, Rank(target), at, old)
     })
 }
 
@@ -336,7 +362,7 @@ pub unsafe extern "C" fn farside_epoch_fetch_op(
                 )));
             }
         };
-        let window = self::epoch(epoch)?;
+        let window = told(epoch)?;
         held.set(window.wait_fetched(window.fetch_op(op, value, Rank(target), at)?)?);
         Ok(())
     })
@@ -356,7 +382,7 @@ pub unsafe extern "C" fn farside_epoch_compare_swap(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let held = unsafe { Out::new(held, "held")? };
-        let window = self::epoch(epoch)?;
+        let window = told(epoch)?;
         let fetched = window.compare_swap(expected, desired, Rank(target), at)?;
         held.set(window.wait_fetched(fetched)?);
         Ok(())
@@ -374,7 +400,7 @@ pub unsafe extern "C" fn farside_epoch_read_own(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let into = unsafe { bytes_mut(into, bytes, "into")? };
-        self::epoch(epoch)?.read_own(at, into)
+        told(epoch)?.read_own(at, into)
     })
 }
 
@@ -389,6 +415,6 @@ pub unsafe extern "C" fn farside_epoch_write_own(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let data = unsafe { self::bytes(data, bytes, "data")? };
-        self::epoch(epoch)?.write_own(data, at)
+        told(epoch)?.write_own(data, at)
     })
 }

@@ -1,7 +1,7 @@
 //! The job: joining and leaving it, its ranks and nodes, contexts of threads, what was lost.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 
@@ -81,6 +81,8 @@ pub(crate) struct ContextEntry {
     access: Access,
     /// Transfers that complete at the next flush.
     implicit: RefCell<VecDeque<(Rank, Request)>>,
+    /// The numbers of places for the checker of races, by return address.
+    places: RefCell<HashMap<usize, u32>>,
     /// How many things borrow the context: held locks, windows with epochs, started collectives.
     pub(crate) users: Cell<u32>,
 }
@@ -95,7 +97,8 @@ static CONTEXTS: Table<ContextEntry> = Table::new("context");
 
 impl ContextEntry {
     fn new(access: Access) -> ContextEntry {
-        ContextEntry { access, implicit: RefCell::default(), users: Cell::new(0) }
+        let (implicit, places) = (RefCell::default(), RefCell::default());
+        ContextEntry { access, implicit, places, users: Cell::new(0) }
     }
 
     #[inline]
@@ -112,9 +115,19 @@ impl ContextEntry {
     pub(crate) fn told(&self) -> Told<'_> {
         let context = self.context();
         if let Some(watch) = context.watch() {
-            tell(watch.as_ref());
+            self.tell(watch.as_ref());
         }
         Told { context }
+    }
+
+    #[cold]
+    fn tell(&self, watch: &dyn Watch) {
+        let address = caller::address().unwrap_or(0);
+        let mut places = self.places.borrow_mut();
+        let number = || watch.place(&caller::name(address, "farside"));
+        let place = *places.entry(address).or_insert_with(number);
+        let (is_put, is_nonblocking, atomicity) = (false, false, Atomicity::default());
+        watch.foreign(Some(Foreign { place, is_put, is_nonblocking, atomicity }));
     }
 
     /// Returns the world, of which collectives and allocations are.
@@ -183,14 +196,6 @@ impl Drop for Told<'_> {
             watch.foreign(None);
         }
     }
-}
-
-#[cold]
-fn tell(watch: &dyn Watch) {
-    let address = caller::address().unwrap_or(0);
-    let place = watch.place(&caller::name(address, "farside"));
-    let (is_put, is_nonblocking, atomicity) = (false, false, Atomicity::default());
-    watch.foreign(Some(Foreign { place, is_put, is_nonblocking, atomicity }));
 }
 
 /// Looks a context up.

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use farside_job::Options;
+use farside_launch::Launch;
+use farside_races::{Checker, VARIABLE};
 use farside_testing::{
     Program, SANITIZERS, command, launch, libraries, one_node, run, succeed, succeed_sanitized,
     succeed_under_valgrind, two_nodes, two_nodes_over_ofi, wanted,
@@ -20,6 +23,8 @@ const EXAMPLES: [(&str, &str); 8] = [
     ("table.c", "table: 4 ranks, no half update seen"),
     ("threads.cpp", "threads: 3 threads of 4 ranks"),
 ];
+
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The programs of the tests alone.
 const TESTS: [&str; 3] = ["one_sided", "together", "refused"];
@@ -94,6 +99,22 @@ fn to_the_end(name: &str, library: Library, change: fn(&mut Options)) {
 #[test]
 fn examples_run_on_one_node() {
     examples(one_node);
+}
+
+#[test]
+fn examples_have_no_races() {
+    for (source, _) in EXAMPLES {
+        let program = example(source);
+        let checker = Checker::create(4, false).expect("there is memory");
+        let memory = checker.path().expect("it has a file");
+        let launch = Launch::new(&program.path, 4).expect("the environment is in order");
+        let ended = launch.variable(VARIABLE, memory).timeout(DEADLINE).run();
+        let ended = ended.expect("the job starts");
+        assert_eq!(ended.status, 0, "{source}: {:?}", ended.failures);
+        let report = checker.report();
+        assert!(report.races.is_empty(), "{source}: {report}");
+        assert!(report.accesses > 0, "{source}: nothing was looked at");
+    }
 }
 
 #[test]

@@ -119,14 +119,36 @@ fn the_weakest_cure_is_proposed() {
     let finding = check.explore(data_then_flag(|_| Ok(()))).unwrap();
     let race = finding.race.expect("nothing orders the two");
     assert!(race.to_string().contains("check.rs"), "{race}");
-    let cure = finding.cure.expect("a fence is enough");
-    assert_eq!(cure.means, Means::Fence);
+    let cure = finding.cure.expect("a put with a signal is enough");
+    assert_eq!(cure.means, Means::PutSignal);
     assert_eq!(cure.after, race.first.place);
     assert!(finding.cured_schedules > 0);
-    // It is true: the program with the fence has no race.
+    // A fence, which orders more, does as well.
     let cured = check.explore(data_then_flag(|world| world.fence())).unwrap();
     assert_eq!(cured.outcome, Outcome::Exhaustive);
     assert!(cured.race.is_none());
+}
+
+#[test]
+fn a_fence_is_proposed_where_a_put_with_a_signal_does_not_do() {
+    // One signal tells of two puts, and could come with the second alone.
+    let twice = |world: &World| {
+        let (data, flag) = (world.window::<u64>(2)?, world.words(1)?);
+        begin(world);
+        if world.rank() == Rank(0) {
+            for index in 0..2 {
+                world.put_value(7, data.at(Rank(1), index))?;
+            }
+            world.signal(flag.at(Rank(1), 0), 1)
+        } else {
+            world.wait(flag.at(Rank(1), 0), |flag| flag == 1)?;
+            data.own().to_vec().map(drop)
+        }
+    };
+    let finding = Check::new(2).explore(twice).unwrap();
+    assert!(finding.race.is_some());
+    let cure = finding.cure.expect("a fence is enough");
+    assert_eq!(cure.means, Means::Fence, "{cure}");
 }
 
 #[test]

@@ -107,6 +107,22 @@ pub(crate) struct Access {
     pub(crate) until: Option<usize>,
 }
 
+impl Access {
+    pub(crate) fn site(&self) -> Site {
+        Site {
+            rank: self.actor.rank,
+            strand: self.actor.strand,
+            lane: self.actor.lane,
+            class: self.class,
+            kind: self.kind,
+            writes: self.writes,
+            operation: self.operation,
+            place: self.place,
+            until: self.until,
+        }
+    }
+}
+
 /// What a remembered access was, but for its time and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Site {
@@ -127,7 +143,7 @@ impl Site {
         let how = u32::from(self.kind) << 4 | (self.class as u32) << 1;
         let what = u32::from(self.operation) << 8 | how;
         [
-            self.rank as u32 | (self.strand as u32) << 8 | (self.lane as u32) << 16,
+            self.rank as u32 | (self.strand as u32) << 16 | (self.lane as u32) << 24,
             until << 16 | what | u32::from(self.writes),
             self.place,
         ]
@@ -135,9 +151,9 @@ impl Site {
 
     pub(crate) fn unpack([who, what, place]: [u32; 3]) -> Site {
         Site {
-            rank: (who & 0xFF) as usize,
-            strand: (who >> 8 & 0xFF) as usize,
-            lane: (who >> 16) as usize,
+            rank: (who & 0xFFFF) as usize,
+            strand: (who >> 16 & 0xFF) as usize,
+            lane: (who >> 24) as usize,
             class: Class::from_bits(what >> 1 & 7),
             kind: (what >> 4 & 0xF) as u8,
             writes: what & 1 == 1,

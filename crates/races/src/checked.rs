@@ -13,9 +13,9 @@ use farside_fabric::{
 use crate::Checker;
 use crate::access::{Access, Class, kind, operation};
 use crate::agent::SeenAgent;
-use crate::cure::Means;
+use crate::cure::{HeldPut, Means};
 use crate::layout::LANES;
-use crate::state::Released;
+use crate::state::{Released, State};
 use crate::told::{RUST, RankState, Told, clock_of, clock_of_agent, locked};
 
 /// A put of at most so many bytes may be what a wait ends on.
@@ -28,6 +28,8 @@ pub(crate) struct Checked {
     told: Arc<Told>,
     /// The words that operations under way read.
     tickets: Mutex<HashMap<Ticket, usize>>,
+    /// A put that waits for its signal, while a put with a signal is tried instead.
+    held: Mutex<Option<HeldPut>>,
 }
 
 /// How an operation on a region is seen.
@@ -38,6 +40,16 @@ struct Seen {
     is_posted: bool,
     /// Whether it is a put with a signal.
     is_signalled: bool,
+    /// What else matters, as bits.
+    kind: u8,
+}
+
+/// How an atomic is seen.
+struct HowAtomic {
+    /// Whether it is under way until a flush.
+    is_posted: bool,
+    /// Whether it is the signal of a put.
+    signalled: bool,
     /// What else matters, as bits.
     kind: u8,
 }
@@ -78,10 +90,11 @@ impl Checked {
             lane,
             place: AtomicU64::new(0),
             foreign: AtomicU64::new(RUST),
+            last_program: AtomicU64::new(u64::MAX),
             is_aside: AtomicBool::new(false),
             found: AtomicU32::new(0),
         });
-        Checked { inner, caps, told, tickets: Mutex::default() }
+        Checked { inner, caps, told, tickets: Mutex::default(), held: Mutex::default() }
     }
 
     fn checker(&self) -> &Arc<Checker> {
@@ -90,10 +103,25 @@ impl Checked {
 
     /// Looks at an operation on a region; fails if it is a race and races are errors.
     fn see(&self, region: &Region<'_>, place: Option<u32>, seen: &Seen) -> Result<()> {
-        let Some(place) = place else { return Ok(()) };
-        if !self.told.is_program(region.segment, first_byte(region)) {
-            return Ok(());
+        match place {
+            Some(_) => self.see_and(region, place, seen, |_| {}),
+            None => Ok(()),
         }
+    }
+
+    /// Likewise, and does something more under the same lock.
+    fn see_and(
+        &self,
+        region: &Region<'_>,
+        place: Option<u32>,
+        seen: &Seen,
+        more: impl FnOnce(&mut State<'_>),
+    ) -> Result<()> {
+        let is_program = || self.told.is_program(region.segment, first_byte(region));
+        let Some(place) = place.filter(|_| is_program()) else {
+            self.told.with(more);
+            return Ok(());
+        };
         let mut actor = self.told.actor();
         actor.lane += usize::from(seen.is_signalled);
         let access = Access {
@@ -107,7 +135,7 @@ impl Checked {
             place,
             until: seen.is_posted.then_some(region.rank.index()),
         };
-        self.told.see(&access, region.shape);
+        self.told.see_and(&access, region.shape, more);
         self.complain()
     }
 
@@ -121,7 +149,7 @@ impl Checked {
     /// Does what is tried against a race, after an operation of a place.
     fn cure(&self, place: Option<u32>, to: Rank) -> Result<()> {
         match self.checker().trial.after(place) {
-            None => Ok(()),
+            None | Some(Means::PutSignal) => Ok(()),
             Some(Means::Fence) => {
                 self.inner.fence()?;
                 self.told.with(|state| state.fence(self.told.actor(), true));
@@ -135,6 +163,54 @@ impl Checked {
         }
     }
 
+    /// Holds a put back whose signal is to come with it. What was held before goes on its way.
+    fn hold(&self, to: &Region<'_>, bytes: &[u8], place: Option<u32>) -> Result<bool> {
+        self.let_go()?;
+        if self.checker().trial.after(place) != Some(Means::PutSignal) {
+            return Ok(false);
+        }
+        let held = HeldPut::new(to, bytes, place);
+        let is_held = held.is_some();
+        *locked(&self.held) = held;
+        Ok(is_held)
+    }
+
+    /// Lets a put go that was held back: its signal did not come next.
+    fn let_go(&self) -> Result<()> {
+        if !self.checker().trial.holds_puts() {
+            return Ok(());
+        }
+        let held = locked(&self.held).take();
+        held.map_or(Ok(()), |held| {
+            self.see_put(held.to(), held.place)?;
+            self.inner.put(held.to(), &held.bytes)
+        })
+    }
+
+    /// Takes the put that a signal could be put together with.
+    fn held_for(&self, at: Word, op: Atomic, old: OldValue) -> Option<HeldPut> {
+        if !self.checker().trial.holds_puts() {
+            return None;
+        }
+        locked(&self.held).take_if(|held| held.is_signalled_by(at, op, old))
+    }
+
+    fn put_and_signal(
+        &self,
+        to: &Region<'_>,
+        bytes: &[u8],
+        place: Option<u32>,
+        (at, op): (Word, Atomic),
+    ) -> Result<()> {
+        let (class, name) = (Class::Plain, "put_signal");
+        let (is_posted, is_signalled, kind) = (true, true, 0);
+        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
+        self.see(to, place, &seen)?;
+        let how = HowAtomic { is_posted: true, signalled: true, kind: kind::SIGNAL };
+        self.see_word(at, op, how, place)?;
+        self.inner.put_signal(to, bytes, at, op)
+    }
+
     fn see_put(&self, to: &Region<'_>, place: Option<u32>) -> Result<()> {
         let is_foreign = self.told.is_foreign_put();
         let bytes = to.shape.bytes().unwrap_or(0);
@@ -143,30 +219,25 @@ impl Checked {
         let name = "put";
         let (is_posted, is_signalled, kind) = (true, false, 0);
         let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
-        self.see(to, place, &seen)?;
-        if is_waitable {
+        if !is_waitable {
+            return self.see(to, place, &seen);
+        }
+        let (owner, actor) = (to.rank.index(), self.told.actor());
+        self.see_and(to, place, &seen, |state| {
             to.shape.for_each(|piece| {
                 for offset in (piece.offset & !3..piece.offset + piece.bytes).step_by(4) {
-                    let owner = to.rank.index();
                     let word = clock_of(self.checker(), owner, to.segment, offset);
-                    let actor = self.told.actor();
                     let (signalled, is_program) = (false, true);
                     let released = Released { word, owner, signalled, is_program, value: None };
-                    self.told.with(|state| state.release(actor, released));
+                    state.release(actor, released);
                 }
             });
-        }
-        Ok(())
+        })
     }
 
-    fn see_word(
-        &self,
-        at: Word,
-        op: Atomic,
-        is_posted: bool,
-        kind: u8,
-        place: Option<u32>,
-    ) -> Result<()> {
+    /// Looks at an atomic, and passes on what its rank knows if it changes the word.
+    fn see_word(&self, at: Word, op: Atomic, how: HowAtomic, place: Option<u32>) -> Result<()> {
+        let HowAtomic { is_posted, signalled, kind } = how;
         let name = match op {
             Atomic::Store(_) if is_posted => "signal",
             _ => op.name(),
@@ -174,7 +245,12 @@ impl Checked {
         let (class, writes) = (Class::Atomic, op.writes());
         let seen = Seen { class, writes, name, is_posted, is_signalled: false, kind };
         let word = Region::block(at.rank, at.segment, at.offset, at.width.bytes());
-        self.see(&word, place, &seen)
+        if !writes {
+            return self.see(&word, place, &seen);
+        }
+        let (actor, released) = (self.told.actor(), self.told.released(at, op, signalled));
+        self.checker().prefetch(released.owner, at.segment, at.offset, released.word);
+        self.see_and(&word, place, &seen, |state| state.release(actor, released))
     }
 
     /// An operation that reads a word has been started.
@@ -228,6 +304,9 @@ impl Connection for Checked {
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
         let place = self.told.operation_place();
+        if self.hold(to, bytes, place)? {
+            return Ok(());
+        }
         self.see_put(to, place)?;
         self.inner.put(to, bytes)?;
         self.cure(place, to.rank)
@@ -235,6 +314,7 @@ impl Connection for Checked {
 
     unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started> {
         let place = self.told.operation_place();
+        self.let_go()?;
         self.see_put(to, place)?;
         // SAFETY: the caller's promise is passed on.
         let started = unsafe { self.inner.put_nb(to, from, hint)? };
@@ -243,17 +323,13 @@ impl Connection for Checked {
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
         let place = self.told.operation_place();
-        let (class, name) = (Class::Plain, "put_signal");
-        let (is_posted, is_signalled, kind) = (true, true, 0);
-        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
-        self.see(to, place, &seen)?;
-        self.see_word(at, op, true, kind::SIGNAL, place)?;
-        self.told.release(at, op, true);
-        self.inner.put_signal(to, bytes, at, op)
+        self.let_go()?;
+        self.put_and_signal(to, bytes, place, (at, op))
     }
 
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8, hint: Hint) -> Result<Started> {
         let place = self.told.operation_place();
+        self.let_go()?;
         let (class, name, is_posted) = (Class::Plain, "get", self.told.is_nonblocking());
         let (is_signalled, kind) = (false, 0);
         let seen = Seen { class, writes: false, name, is_posted, is_signalled, kind };
@@ -270,6 +346,7 @@ impl Connection for Checked {
         old: OldValue,
     ) -> Result<Started> {
         let place = self.told.operation_place();
+        self.let_go()?;
         let is_posted = old == OldValue::Ignored;
         let (class, name) = (Class::Accumulate, "accumulate");
         let (is_signalled, kind) = (false, 0);
@@ -283,16 +360,20 @@ impl Connection for Checked {
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
         let is_posted = old == OldValue::Ignored;
         let place = self.told.operation_place();
+        let is_signal = place.is_some() && self.told.is_program(at.segment, at.offset);
+        if is_signal && let Some(held) = self.held_for(at, op, old) {
+            self.put_and_signal(held.to(), &held.bytes, held.place, (at, op))?;
+            return Ok(Started::Done(Reply::None));
+        }
+        self.let_go()?;
         if is_posted && self.told.is_foreign_put() {
             let word = Region::block(at.rank, at.segment, at.offset, at.width.bytes());
             self.see_put(&word, place)?;
             return self.inner.atomic(at, op, old);
         }
         let is_under_way = is_posted || self.told.is_nonblocking();
-        self.see_word(at, op, is_under_way, self.told.kind(), place)?;
-        if op.writes() {
-            self.told.release(at, op, false);
-        }
+        let how = HowAtomic { is_posted: is_under_way, signalled: false, kind: self.told.kind() };
+        self.see_word(at, op, how, place)?;
         let started = self.inner.atomic(at, op, old)?;
         if is_posted {
             return self.cure(place, at.rank).map(|()| started);
@@ -302,6 +383,7 @@ impl Connection for Checked {
     }
 
     fn fence(&self) -> Result<()> {
+        self.let_go()?;
         self.inner.fence()?;
         let is_program = self.told.operation_place().is_some();
         self.told.with(|state| state.fence(self.told.actor(), is_program));
@@ -309,6 +391,7 @@ impl Connection for Checked {
     }
 
     fn flush(&self, peer: Rank) -> Result<()> {
+        self.let_go()?;
         self.inner.flush(peer)?;
         if !self.told.is_aside.load(Ordering::Relaxed) {
             self.told.with(|state| state.flush(self.told.actor(), peer.index()));
@@ -317,6 +400,7 @@ impl Connection for Checked {
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
+        self.let_go()?;
         let word = clock_of_agent(self.checker(), node);
         let (owner, signalled, is_program) = (usize::MAX, false, false);
         let released = Released { word, owner, signalled, is_program, value: None };
@@ -345,6 +429,7 @@ impl Connection for Checked {
 
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
         let place = self.told.operation_place();
+        self.let_go()?;
         let woken = self.inner.block(wait)?;
         if let (Wake::Ready { which, value }, Event::Words(conditions)) = (woken, wait.event)
             && let Some(condition) = conditions.get(which)

@@ -2,18 +2,31 @@
 
 use farside_fabric::{Error, Result};
 
-/// How many ranks a checked job may have: clocks grow with their square.
-pub(crate) const RANKS_MAX: u32 = 128;
+use crate::arena::HEAD;
+
+/// How many ranks a checked job may have: what is kept for pairs of them grows with their square.
+pub(crate) const RANKS_MAX: u32 = 1024;
 /// Two for each of four contexts of a rank: of its posted operations, and of its puts with a
 /// signal. Further contexts share those of earlier ones.
 pub(crate) const LANES: usize = 8;
+/// The most columns that clocks have. When all are given, what is posted further on counts as
+/// complete at once.
+const COLUMNS_MAX: usize = 1 << 16;
+/// The columns of the first block of a word's clocks: as many as two ranks need that post to each
+/// other. With the word's other numbers they fill a line of the processor's cache.
+const FIRST_COLUMNS: usize = 6;
+/// The numbers of a word ahead of its clocks.
+const WORD_HEAD: usize = 4;
 /// Each page of the shadow stands for so many bytes of memory.
-pub(crate) const PAGE_BYTES: u64 = 1024;
-/// Accesses that are remembered for each 8 bytes.
-pub(crate) const SLOTS: usize = 4;
-/// The numbers of one page of the shadow.
-pub(crate) const PAGE_NUMBERS: usize = (PAGE_BYTES / 8) as usize * SLOTS * 2;
+pub(crate) const PAGE_BYTES: u64 = 2048;
+/// Accesses that are remembered for each 8 bytes, in each of the two halves of a page. The second
+/// half has memory where the first did not do.
+pub(crate) const HALF_SLOTS: usize = 2;
+/// The numbers of a half of a page of the shadow.
+pub(crate) const HALF_NUMBERS: usize = (PAGE_BYTES / 8) as usize * HALF_SLOTS * 2;
 pub(crate) const KEY_NUMBERS: usize = 4;
+/// Pages that follow one another have keys that do so, in groups of so many.
+pub(crate) const GROUP: usize = 16;
 pub(crate) const SITES: usize = 1 << 16;
 pub(crate) const SITE_NUMBERS: usize = 4;
 pub(crate) const PLACES: usize = 4096;
@@ -48,6 +61,8 @@ pub(crate) mod count {
     pub(crate) const ACCESSES: usize = 6;
     /// Clocks of words that were changed.
     pub(crate) const CHANGED: usize = 8;
+    /// Columns of clocks that are given, besides those of the ranks' first strands.
+    pub(crate) const COLUMNS: usize = 9;
     /// Where the next part begins.
     pub(crate) const END: usize = 64;
 }
@@ -62,6 +77,45 @@ pub(crate) struct Layout {
     pub(crate) words: usize,
     /// How many strands of a rank are told apart.
     pub(crate) strands: usize,
+    /// The most columns that a clock can have: one for each strand of each rank, and one for each
+    /// lane and target. They are given as they are needed, so most clocks are short.
+    pub(crate) columns_max: usize,
+    /// Where words, sites, keys and pages begin; every access asks.
+    words_begin: usize,
+    sites_begin: usize,
+    keys_begin: usize,
+    pages_begin: usize,
+}
+
+/// Some columns that follow one another, of all words' clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// The first column.
+    pub(crate) start: usize,
+    /// How many there are.
+    pub(crate) columns: usize,
+    /// How many numbers of a word stand ahead of them.
+    head: usize,
+}
+
+impl Block {
+    /// The blocks: each is as long as all before it together, or nearly.
+    fn number(block: u32) -> Block {
+        match block.checked_sub(1) {
+            None => Block { start: 0, columns: FIRST_COLUMNS, head: WORD_HEAD },
+            Some(bits) => {
+                Block { start: FIRST_COLUMNS + (16 << bits) - 16, columns: 16 << bits, head: 0 }
+            }
+        }
+    }
+
+    /// The block that a column is in.
+    fn of(column: usize) -> Block {
+        match column.checked_sub(FIRST_COLUMNS) {
+            None => Block::number(0),
+            Some(rest) => Block::number((rest / 16 + 1).ilog2() + 1),
+        }
+    }
 }
 
 impl Layout {
@@ -74,12 +128,38 @@ impl Layout {
             });
         }
         let (words, strands) = if ranks <= 16 { (1 << 16, 64) } else { (1 << 12, 16) };
-        Ok(Layout { ranks, page_bits: page_bits.clamp(4, 24), words, strands })
+        Ok(Layout::with(ranks, page_bits.clamp(4, 24), words, strands))
     }
 
     /// For short runs of ranks that have no threads.
     pub(crate) fn short(ranks: u32) -> Result<Layout> {
-        Ok(Layout { strands: 1, ..Layout::new(ranks, SHORT_PAGE_BITS)? })
+        let Layout { page_bits, words, .. } = Layout::new(ranks, SHORT_PAGE_BITS)?;
+        Ok(Layout::with(ranks, page_bits, words, 1))
+    }
+
+    fn with(ranks: u32, page_bits: u32, words: usize, strands: usize) -> Layout {
+        let n = ranks as usize;
+        let columns_max = ((strands + LANES * n) * n).min(COLUMNS_MAX);
+        let (words_begin, sites_begin, keys_begin, pages_begin) = (0, 0, 0, 0);
+        let mut layout = Layout {
+            ranks,
+            page_bits,
+            words,
+            strands,
+            columns_max,
+            words_begin,
+            sites_begin,
+            keys_begin,
+            pages_begin,
+        };
+        // A word begins with a line of the processor's cache.
+        layout.words_begin = (layout.clock_of(n, 0) + HEAD).next_multiple_of(16) - HEAD;
+        layout.sites_begin = layout.in_block(Block::of(columns_max - 1), words);
+        layout.keys_begin = layout.changed(CHANGED);
+        // A page begins with one of the system's, which then holds nothing else.
+        let keys_end = layout.key(layout.pages());
+        layout.pages_begin = (keys_end + HEAD).next_multiple_of(1024) - HEAD;
+        layout
     }
 
     pub(crate) fn n(&self) -> usize {
@@ -90,26 +170,11 @@ impl Layout {
         1 << self.page_bits
     }
 
-    /// The numbers of a clock: one for each strand of each rank, and one for each lane and target.
-    pub(crate) fn clock(&self) -> usize {
-        (self.strands + LANES * self.n()) * self.n()
-    }
-
-    /// Where in a clock a strand stands.
-    pub(crate) fn of_strand(&self, rank: usize, strand: usize) -> usize {
-        rank * self.strands + strand
-    }
-
-    /// Where in a clock the posted operations of a lane to a target stand.
-    pub(crate) fn of_posted(&self, rank: usize, lane: usize, target: usize) -> usize {
-        (self.strands + rank * LANES + lane) * self.n() + target
-    }
-
     /// The numbers of a rank's state: its time; for each lane and target when something was posted
-    /// last, up to when it is fenced, and up to when by a protocol; which strand was made last;
-    /// and for each strand how many use it, and when it was made.
+    /// last, up to when it is fenced, up to when by a protocol, and which column is theirs; which
+    /// strand was made last; and for each strand how many use it, when it was made, and its column.
     fn state(&self) -> usize {
-        2 + 3 * LANES * self.n() + 2 * self.strands
+        2 + 4 * LANES * self.n() + 3 * self.strands
     }
 
     pub(crate) fn time_of(&self, rank: usize) -> usize {
@@ -128,9 +193,14 @@ impl Layout {
         self.last_post_of(rank, 2 * LANES + lane, target)
     }
 
+    /// Which column of a clock tells of posted operations of a lane to a target, plus one.
+    pub(crate) fn column_of_posted(&self, rank: usize, lane: usize, target: usize) -> usize {
+        self.last_post_of(rank, 3 * LANES + lane, target)
+    }
+
     /// Which strand of a rank was made last.
     pub(crate) fn newest_strand_of(&self, rank: usize) -> usize {
-        self.last_post_of(rank, 3 * LANES, 0)
+        self.last_post_of(rank, 4 * LANES, 0)
     }
 
     /// How many use a strand.
@@ -143,37 +213,63 @@ impl Layout {
         self.users_of(rank, self.strands + strand)
     }
 
+    /// Which column of a clock tells of a strand that is not the first of its rank, plus one.
+    pub(crate) fn column_of_strand(&self, rank: usize, strand: usize) -> usize {
+        self.users_of(rank, 2 * self.strands + strand)
+    }
+
     pub(crate) fn clock_of(&self, rank: usize, strand: usize) -> usize {
-        let strand = self.of_strand(rank, strand);
-        count::END + self.n() * self.state() + strand * self.clock()
+        let strand = rank * self.strands + strand;
+        count::END + self.n() * self.state() + strand * self.columns_max
     }
 
-    pub(crate) fn clock_of_word(&self, word: usize) -> usize {
-        self.clock_of(self.n(), 0) + word * self.word_numbers()
+    /// The blocks that so many columns are in.
+    pub(crate) fn blocks(&self, columns: usize) -> impl Iterator<Item = Block> + use<> {
+        (0..).map(Block::number).take_while(move |block| block.start < columns)
     }
 
-    /// The numbers of a word: its clock, that of its last release, the value that this has stored
-    /// in three numbers, and whether it is listed as changed.
-    pub(crate) fn word_numbers(&self) -> usize {
-        2 * self.clock() + 4
+    /// Where the numbers of a word that a block has begin: in the first block whether its last
+    /// release has stored a value, the value in two numbers, and whether the word is listed as
+    /// changed; then the columns of the clock of its last release, and those of all before it.
+    fn in_block(&self, block: Block, word: usize) -> usize {
+        let head = if block.head == 0 { WORD_HEAD } else { 0 };
+        let begin = self.words_begin + self.words * (head + 2 * block.start);
+        begin + word * (block.head + 2 * block.columns)
+    }
+
+    /// All numbers of words that a block has.
+    pub(crate) fn numbers_in_block(&self, block: Block) -> std::ops::Range<usize> {
+        self.in_block(block, 0)..self.in_block(block, self.words)
+    }
+
+    /// The numbers of one word that a block has.
+    pub(crate) fn numbers_of_word(&self, block: Block, word: usize) -> std::ops::Range<usize> {
+        self.in_block(block, word)..self.in_block(block, word + 1)
+    }
+
+    /// Whether the last release of a word has stored a value, and the value in two numbers.
+    pub(crate) fn last_value_of_word(&self, word: usize) -> usize {
+        self.in_block(Block::number(0), word)
     }
 
     pub(crate) fn is_listed(&self, word: usize) -> usize {
         self.last_value_of_word(word) + 3
     }
 
-    /// The clock of the last release of a word; the one above has all before it.
-    pub(crate) fn last_clock_of_word(&self, word: usize) -> usize {
-        self.clock_of_word(word) + self.clock()
+    /// Where a block has the columns of the clock of a word's last release. Those of all before
+    /// it follow.
+    pub(crate) fn last_clock_of_word(&self, block: Block, word: usize) -> usize {
+        self.in_block(block, word) + block.head
     }
 
-    /// Whether the last release of a word has stored a value, and the value in two numbers.
-    pub(crate) fn last_value_of_word(&self, word: usize) -> usize {
-        self.clock_of_word(word) + 2 * self.clock()
+    /// Where one column of the clock of a word's last release stands.
+    pub(crate) fn last_column_of_word(&self, word: usize, column: usize) -> usize {
+        let block = Block::of(column);
+        self.last_clock_of_word(block, word) + column - block.start
     }
 
     pub(crate) fn site(&self, site: usize) -> usize {
-        self.clock_of_word(self.words) + site * SITE_NUMBERS
+        self.sites_begin + site * SITE_NUMBERS
     }
 
     pub(crate) fn place(&self, place: usize) -> usize {
@@ -198,15 +294,51 @@ impl Layout {
     }
 
     pub(crate) fn key(&self, page: usize) -> usize {
-        self.changed(CHANGED) + page * KEY_NUMBERS
+        self.keys_begin + page * KEY_NUMBERS
     }
 
+    /// The first half of a page of the shadow.
     pub(crate) fn page(&self, page: usize) -> usize {
-        self.key(self.pages()) + page * PAGE_NUMBERS
+        self.pages_begin + page * HALF_NUMBERS
+    }
+
+    /// The second half.
+    pub(crate) fn second_half(&self, page: usize) -> usize {
+        self.page(self.pages() + page)
     }
 
     /// All numbers.
     pub(crate) fn numbers(&self) -> usize {
-        self.page(self.pages())
+        self.second_half(self.pages())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_words_have_numbers_of_their_own() {
+        let layout = Layout::with(2, 4, 3, 64);
+        let columns = layout.columns_max;
+        let end = |block: &Block| block.start + block.columns;
+        let mut taken = std::collections::HashSet::new();
+        for word in 0..layout.words {
+            let head = layout.last_value_of_word(word);
+            assert!((head..head + WORD_HEAD).all(|number| taken.insert(number)));
+            for column in 0..columns {
+                let (last, block) = (layout.last_column_of_word(word, column), Block::of(column));
+                assert!((block.start..end(&block)).contains(&column), "{column} in {block:?}");
+                assert!(taken.insert(last) && taken.insert(last + block.columns), "{column}");
+                assert!(layout.numbers_of_word(block, word).contains(&(last + block.columns)));
+            }
+        }
+        assert!(taken.iter().all(|&number| number >= layout.clock_of(2, 0)));
+        assert!(taken.iter().all(|&number| number < layout.site(0)));
+        let blocks: Vec<Block> = layout.blocks(columns).collect();
+        assert!(blocks.windows(2).all(|two| end(&two[0]) == two[1].start), "{blocks:?}");
+        assert_eq!(blocks.last().map(end).map(|end| end >= columns), Some(true));
+        assert_eq!(layout.blocks(FIRST_COLUMNS).count(), 1);
+        assert_eq!(layout.blocks(FIRST_COLUMNS + 1).count(), 2);
     }
 }

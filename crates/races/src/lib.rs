@@ -28,9 +28,11 @@ mod access;
 mod agent;
 mod arena;
 mod checked;
+mod clocks;
 mod cure;
 mod layout;
 mod report;
+mod shadow;
 mod state;
 mod strands;
 mod tables;
@@ -46,7 +48,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use farside_fabric::{Connection, Result};
+use farside_fabric::{Connection, Result, SegmentId};
 
 use crate::arena::Arena;
 use crate::cure::Trial;
@@ -57,8 +59,8 @@ use crate::state::State;
 pub const VARIABLE: &str = "FARSIDE_RACES";
 /// The exit status of a job in which races were found and that else succeeded.
 pub const STATUS: u8 = 66;
-/// The logarithm of how many pages of 1 KiB of memory are remembered at most: 512 MiB.
-const PAGE_BITS: u32 = 19;
+/// The logarithm of how many pages of 2 KiB of memory are remembered at most: 512 MiB.
+const PAGE_BITS: u32 = 18;
 
 /// A checker of one job. All its ranks share its memory.
 pub struct Checker {
@@ -129,6 +131,13 @@ impl Checker {
         Ok(Box::new(checked::Checked::new(inner, self.clone())?))
     }
 
+    /// Returns whether puts may be held back, for their signals to come with them: what a rank has
+    /// not sent when it ends is sent by a flush.
+    #[doc(hidden)]
+    pub fn holds_puts(&self) -> bool {
+        self.trial.holds_puts()
+    }
+
     pub(crate) fn layout(&self) -> &Layout {
         self.arena.layout()
     }
@@ -136,6 +145,15 @@ impl Checker {
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State<'_>) -> R) -> Option<R> {
         let layout = self.arena.layout();
         self.arena.with(|numbers| act(&mut State { layout, numbers }))
+    }
+
+    /// Has what an access to a word takes fetched before the lock is held.
+    pub(crate) fn prefetch(&self, owner: usize, segment: SegmentId, offset: u64, word: usize) {
+        let layout = self.layout();
+        for number in shadow::probable(layout, owner, segment, offset).into_iter().flatten() {
+            self.arena.prefetch(number);
+        }
+        self.arena.prefetch(layout.last_value_of_word(word));
     }
 
     pub(crate) fn fails(&self) -> bool {

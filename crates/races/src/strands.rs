@@ -4,9 +4,6 @@
 //! number that was given longest ago first. With no number left, a new strand shares that of the
 //! one that made it: what the two do then counts as ordered, which may hide a race.
 
-use farside_fabric::SegmentId;
-
-use crate::layout::{PAGE_BYTES, SLOTS};
 use crate::state::State;
 
 impl State<'_> {
@@ -25,24 +22,25 @@ impl State<'_> {
             // The first strand is the rank's own, and nobody makes it.
             strand != 0 && self.numbers[layout.users_of(rank, strand)] == 0
         };
-        let Some(strand) = numbers.find(is_free) else {
+        let free = numbers.find(is_free);
+        let free = free.filter(|&strand| self.give_strand_column(rank, strand).is_some());
+        let Some(strand) = free else {
             let shared = from.unwrap_or(0);
             self.numbers[layout.users_of(rank, shared)] += 1;
             return shared;
         };
         self.numbers[layout.newest_strand_of(rank)] = strand as u32;
         self.numbers[layout.users_of(rank, strand)] = 1;
-        let clock = layout.clock_of(rank, strand);
+        let (clock, columns) = (layout.clock_of(rank, strand), self.columns());
         match from {
             Some(from) => {
                 let theirs = layout.clock_of(rank, from);
                 if is_running {
-                    let time = self.time(rank);
-                    self.numbers[theirs + layout.of_strand(rank, from)] = time;
+                    self.know_own(rank, from);
                 }
-                self.numbers.copy_within(theirs..theirs + layout.clock(), clock);
+                self.numbers.copy_within(theirs..theirs + columns, clock);
             }
-            None => self.numbers[clock..clock + layout.clock()].fill(0),
+            None => self.numbers[clock..clock + columns].fill(0),
         }
         self.tick(rank);
         self.numbers[layout.birth_of(rank, strand)] = self.time(rank);
@@ -51,10 +49,10 @@ impl State<'_> {
 
     /// Orders what `from` has done so far ahead of what `into` does from now on; `None` are all.
     pub(crate) fn join_strands(&mut self, rank: usize, into: Option<usize>, from: Option<usize>) {
-        let (layout, time) = (*self.layout, self.time(rank));
+        let layout = *self.layout;
         for from in self.strands(rank, from) {
             let theirs = layout.clock_of(rank, from);
-            self.numbers[theirs + layout.of_strand(rank, from)] = time;
+            self.know_own(rank, from);
             for into in self.strands(rank, into) {
                 self.join(layout.clock_of(rank, into), theirs);
             }
@@ -73,20 +71,5 @@ impl State<'_> {
     pub(crate) fn end_strand(&mut self, rank: usize, strand: usize) {
         let users = &mut self.numbers[self.layout.users_of(rank, strand)];
         *users = users.saturating_sub(1);
-    }
-
-    /// Forgets the accesses to memory that has become other memory.
-    pub(crate) fn forget(&mut self, owner: usize, segment: SegmentId, offset: u64, bytes: u64) {
-        let end = offset + bytes;
-        let mut at = offset;
-        while at < end {
-            let next = ((at / PAGE_BYTES + 1) * PAGE_BYTES).min(end);
-            if let Some(page) = self.known_page(owner, segment, at / PAGE_BYTES) {
-                let cell = |at: u64| page + ((at % PAGE_BYTES) / 8) as usize * SLOTS * 2;
-                let last = cell(next - 1) + SLOTS * 2;
-                self.numbers[cell(at)..last].fill(0);
-            }
-            at = next;
-        }
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Told {
     /// The place in another language, plus one, and above it whether the operation is a put, and
     /// whether it is non-blocking.
     pub(crate) foreign: AtomicU64,
+    /// The program's segment that was asked for last.
+    pub(crate) last_program: AtomicU64,
     /// Whether flushes complete nothing of the program's.
     pub(crate) is_aside: AtomicBool,
     /// Races that this context has found and not yet reported as an error.
@@ -78,8 +80,15 @@ impl Told {
     }
 
     pub(crate) fn is_program(&self, segment: SegmentId, offset: u64) -> bool {
-        locked(&self.state.program).contains_key(&segment)
-            || locked(&self.state.words).contains(&(segment, offset / 8))
+        // A program's segment stays one, and most operations go to that of the one before.
+        if self.last_program.load(Ordering::Relaxed) == segment.0 {
+            return true;
+        }
+        if locked(&self.state.program).contains_key(&segment) {
+            self.last_program.store(segment.0, Ordering::Relaxed);
+            return true;
+        }
+        locked(&self.state.words).contains(&(segment, offset / 8))
     }
 
     /// Returns the place of the operation, if it is one of the program's.
@@ -120,6 +129,16 @@ impl Told {
     }
 
     pub(crate) fn see(&self, access: &Access, shape: Shape<'_>) {
+        self.see_and(access, shape, |_| {});
+    }
+
+    /// Looks at an access, and does something more under the same lock.
+    pub(crate) fn see_and(
+        &self,
+        access: &Access,
+        shape: Shape<'_>,
+        more: impl FnOnce(&mut State<'_>),
+    ) {
         let one;
         let mut several = Vec::new();
         let pieces: &[Piece] = match shape {
@@ -133,12 +152,18 @@ impl Told {
                 &several
             }
         };
-        let found = self.with(|state| state.access(access, pieces)).unwrap_or(0);
-        self.found.fetch_add(found, Ordering::Relaxed);
+        let found = self.with(|state| {
+            let found = state.access(access, pieces);
+            more(state);
+            found
+        });
+        if let Some(found) = found.filter(|&found| found != 0) {
+            self.found.fetch_add(found, Ordering::Relaxed);
+        }
     }
 
-    /// Notes that a word is about to be changed.
-    pub(crate) fn release(&self, at: Word, op: Atomic, signalled: bool) {
+    /// Returns what it means that a word is about to be changed.
+    pub(crate) fn released(&self, at: Word, op: Atomic, signalled: bool) -> Released {
         let owner = at.rank.index();
         let word = clock_of(&self.state.checker, owner, at.segment, at.offset);
         let is_program = self.is_program(at.segment, at.offset);
@@ -149,8 +174,7 @@ impl Told {
             }
             _ => None,
         };
-        let released = Released { word, owner, signalled, is_program, value };
-        self.with(|state| state.release(self.actor(), released));
+        Released { word, owner, signalled, is_program, value }
     }
 
     pub(crate) fn acquire_bytes(&self, at: Word, bytes: u64, seen: Option<u64>) {

@@ -26,8 +26,19 @@ _Static_assert(sizeof(void *) == 8, "handles are words");
 /* The same, where `name` lacks the prefix. */
 #define SHMEM(returns, name, parameters) BOTH_NAMES(returns, shmem_##name, parameters)
 
-/* The name that messages give to a function. */
-#define CALL(name) "shmem_" #name
+/* The name that messages give to a function. In a job that is checked for races it is noted from
+ * where the program has called it; in all others that is one look at a variable. */
+#define CALL(name) farside_shmem_called("shmem_" #name, __builtin_return_address(0))
+
+extern int farside_shmem_wants_callers __attribute__((visibility("hidden")));
+
+static inline const char *farside_shmem_called(const char *call, void *address)
+{
+    if (__builtin_expect(farside_shmem_wants_callers, 0)) {
+        farside_shmem_note_caller(call, address);
+    }
+    return call;
+}
 
 /* The low bytes of a word that holds a value, and the value that a word holds. */
 #define TO_WORD(word, value) \

@@ -7,6 +7,12 @@
 #include <stdint.h>
 #include <shmem.h>
 
+/* Where the program has called from (caller.c): whether to note it, the note, and the address that
+ * this thread's last call of a name returns to, null if its last call was another one. */
+void farside_shmem_want_callers(int wants);
+void farside_shmem_note_caller(const char *call, void *address);
+void *farside_shmem_caller(const char *call);
+
 /* Set-up. */
 int farside_shmem_init(int requested, int *provided, const char *call);
 void farside_shmem_start_pes(const char *call);

@@ -3,7 +3,7 @@
 //! Every PE has a word that tells it to exit; whoever ends the job writes it on all PEs. A thread
 //! of the library looks at it, and at whether a PE was lost, so that a PE that computes ends, too.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -30,6 +30,31 @@ impl Call {
     pub(crate) fn name(self) -> &'static str {
         // SAFETY: the C sources of this crate pass literals.
         unsafe { CStr::from_ptr(self.0) }.to_str().unwrap_or("?")
+    }
+}
+
+unsafe extern "C" {
+    fn farside_shmem_want_callers(wants: c_int);
+    fn farside_shmem_caller(call: *const c_char) -> *mut c_void;
+}
+
+/// Has the border note from where the program calls, in the calls that follow.
+pub(crate) fn want_callers(wants: bool) {
+    // SAFETY: writes a variable of the border, which other threads' calls may read before or after.
+    unsafe { farside_shmem_want_callers(wants.into()) };
+}
+
+impl Call {
+    /// Tells calls apart, together with where they return to.
+    pub(crate) fn key(self) -> usize {
+        self.0.addr()
+    }
+
+    /// Returns the address to which this call of the calling thread returns, if it was noted.
+    pub(crate) fn address(self) -> Option<usize> {
+        // SAFETY: reads a variable of this thread.
+        let address = unsafe { farside_shmem_caller(self.0) };
+        (!address.is_null()).then_some(address.addr())
     }
 }
 

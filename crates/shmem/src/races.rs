@@ -24,12 +24,26 @@ use crate::strands;
 /// What is known of this PE's calls and buffers.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// The numbers of places, by return address.
-    places: Mutex<HashMap<usize, u32>>,
+    places: Mutex<Places>,
     /// Memory of other PEs that the program has pointers to.
     pointed: Mutex<Vec<Pointed>>,
     /// Buffers that are not symmetric and belong to an operation under way.
     lent: Mutex<Vec<Lent>>,
+}
+
+/// A call at a place of the program.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    number: u32,
+    /// Whether it is of a type of floating-point numbers.
+    is_float: bool,
+}
+
+/// Places by return address and call: a pointer may call many functions.
+#[derive(Default)]
+struct Places {
+    last: ((usize, usize), Place),
+    all: HashMap<(usize, usize), Place>,
 }
 
 /// Memory of another PE that the program has a pointer to.
@@ -100,17 +114,17 @@ pub(crate) fn mark<'c>(
 ) -> Mark<'c> {
     let Some(watch) = context.watch() else { return Mark { watch: None } };
     let (is_put, is_nonblocking) = (told == Told::Put, told == Told::Nonblocking);
-    let place = place(runtime, watch.as_ref(), call);
-    let atomicity = atomicity(ctx, call);
+    let Place { number: place, is_float } = place(runtime, watch.as_ref(), call);
+    // Atomics exclude each other on one type and in contexts of one domain.
+    let atomicity = Atomicity { is_float, is_shared_team: ctx.is_shared };
     watch.foreign(Some(Foreign { place, is_put, is_nonblocking, atomicity }));
     Mark { watch: Some(watch.as_ref()) }
 }
 
-/// Atomics exclude each other on one type, which the name of the call has in it, and in contexts
-/// of one domain. Integers of one width are taken for one type.
-fn atomicity(ctx: &Ctx, call: Call) -> Atomicity {
-    let is_float = call.name().split('_').any(|part| part == "float" || part == "double");
-    Atomicity { is_float, is_shared_team: ctx.is_shared }
+/// Whether the name of a call has a type of floating-point numbers in it. Integers of one width
+/// are taken for one type.
+fn is_float(call: &str) -> bool {
+    call.split('_').any(|part| part == "float" || part == "double")
 }
 
 /// Tells that an operation of a context reads or fills memory of this PE.
@@ -121,7 +135,7 @@ pub(crate) fn uses(runtime: &Runtime, ctx: &Ctx, call: Call, it: Use) {
     }
     ctx.with(runtime, |context| {
         let Some(watch) = context.watch() else { return };
-        let place = place(runtime, watch.as_ref(), call);
+        let place = place(runtime, watch.as_ref(), call).number;
         tell(runtime, watch.as_ref(), it, place, false);
         if it.until.is_some() && runtime.regions.find(it.address.addr(), it.bytes).is_none() {
             let (start, bytes, fills) = (it.address.addr(), it.bytes, it.fills);
@@ -189,7 +203,7 @@ pub(crate) fn completed(runtime: &Runtime, ctx: &Ctx, context: &Context) {
 pub(crate) fn acquired(runtime: &Runtime, ivar: *const c_void, bytes: usize, call: Call) {
     let Some(watch) = runtime.world.watch() else { return };
     let Some((region, offset)) = runtime.regions.find(ivar.addr(), bytes) else { return };
-    let place = place(runtime, watch.as_ref(), call);
+    let place = place(runtime, watch.as_ref(), call).number;
     let (rank, segment) = (runtime.world.rank(), region.memory.segment());
     let (offset, width) = if bytes == 8 { (offset, Width::W64) } else { (offset & !3, Width::W32) };
     let (is_put, is_nonblocking, atomicity) = (false, false, Atomicity::default());
@@ -221,22 +235,29 @@ fn pointed_at(runtime: &Runtime, at: usize, bytes: usize) -> Option<(Rank, Segme
     })
 }
 
-/// Returns the number of the place where the program called this library.
+/// Returns the place where the program called this library.
 #[cold]
-fn place(runtime: &Runtime, watch: &dyn Watch, call: Call) -> u32 {
-    let address = caller::address().unwrap_or(0);
-    number(runtime, watch, address, call.name())
+fn place(runtime: &Runtime, watch: &dyn Watch, call: Call) -> Place {
+    let address = call.address().or_else(caller::address).unwrap_or(0);
+    known(runtime, watch, (address, call.key()), || call.name())
 }
 
-fn number(runtime: &Runtime, watch: &dyn Watch, address: usize, call: &str) -> u32 {
-    // Calls that no address is known of are told apart by their names.
-    let key = if address == 0 { call.as_ptr().addr() } else { address };
-    if let Some(known) = locked(&runtime.seen.places).get(&key) {
-        return *known;
+fn known(
+    runtime: &Runtime,
+    watch: &dyn Watch,
+    key: (usize, usize),
+    call: impl FnOnce() -> &'static str,
+) -> Place {
+    let mut places = locked(&runtime.seen.places);
+    if places.last.0 == key {
+        return places.last.1;
     }
-    let number = watch.place(&caller::name(address, call));
-    locked(&runtime.seen.places).insert(key, number);
-    number
+    let place = *places.all.entry(key).or_insert_with(|| {
+        let call = call();
+        Place { number: watch.place(&caller::name(key.0, call)), is_float: is_float(call) }
+    });
+    places.last = (key, place);
+    place
 }
 
 /// A load or store of an instrumented program, which returns to `address`.
@@ -252,7 +273,8 @@ extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_in
         return;
     }
     let fills = writes != 0;
-    let place = number(runtime, watch.as_ref(), address, if fills { "store" } else { "load" });
+    let call = if fills { "store" } else { "load" };
+    let place = known(runtime, watch.as_ref(), (address, call.as_ptr().addr()), || call).number;
     if let Some((rank, segment, offset)) = pointed {
         watch.own(&OwnAccess {
             owner: Some(rank),

@@ -7,6 +7,7 @@ mod synchronization;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::rc::Rc;
 
 use farside_fabric::{Error, Rank, Result};
@@ -358,6 +359,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Issues an operation that was queued.
+    #[track_caller]
     fn issue(
         &self,
         target: Rank,
@@ -376,8 +378,12 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Starts an operation with an answer, unless too many are under way: then it is queued.
+    #[track_caller]
     fn begin(&self, target: Rank, at: u64, answer: Answer<'t>) -> Result<()> {
         self.start_queued()?;
+        if let Some(watch) = self.context.watch() {
+            watch.at(Location::caller());
+        }
         self.has_answers.set(true);
         if self.underway.borrow().len() >= self.outstanding {
             self.queue.borrow_mut().push_back((target, at, answer));

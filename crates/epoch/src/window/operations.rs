@@ -59,6 +59,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Writes `data` to a target, from displacement `at` on. `data` may be reused at once; it has
     /// landed when the epoch ends, or after a flush.
     #[inline]
+    #[track_caller]
     pub fn put<T: Plain>(&self, data: &[T], target: Rank, at: u64) -> Result<()> {
         let bytes = data.as_bytes();
         let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
@@ -71,6 +72,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Reads `len` elements of a target, from displacement `at` on. The data is there when the
     /// epoch ends, after a flush, or after [`Window::wait_get`].
+    #[track_caller]
     pub fn get<T: Plain>(&self, target: Rank, at: u64, len: usize) -> Result<Get<'t, T>> {
         let (member, bytes) =
             (self.member(target)?, (len as u64).saturating_mul(size_of::<T>() as u64));
@@ -81,6 +83,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// [`Window::get`] into memory that is there already, all of it: it belongs to the operation
     /// until it is complete.
+    #[track_caller]
     pub fn get_request<T: Plain>(
         &self,
         mut into: Vec<T>,
@@ -103,6 +106,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Reads from a target into `into`, and returns when it is there: a get and a local flush of it
     /// alone.
     #[inline]
+    #[track_caller]
     pub fn get_into<T: Plain>(&self, into: &mut [T], target: Rank, at: u64) -> Result<()> {
         let bytes = size_of_val(into) as u64;
         let (member, offset) = self.enter(target, at, bytes, Effect::Get)?;
@@ -114,6 +118,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Adds `scale` times `data` to a target's elements, from displacement `at` on. Accumulates do
     /// not disturb each other.
+    #[track_caller]
     pub fn accumulate<T: Summand>(
         &self,
         scale: T,
@@ -127,6 +132,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Combines `data` with a target's elements by any operation that they have, from displacement
     /// `at` on. Within an epoch, accumulates of one kind of elements may overlap if they have the
     /// same operation, or if one is a no-op.
+    #[track_caller]
     pub fn accumulate_with<T: Summand>(
         &self,
         op: Op,
@@ -138,6 +144,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// [`Window::accumulate_with`] for elements as bytes, of a kind that is known only now.
+    #[track_caller]
     pub fn accumulate_by(
         &self,
         accumulate: &Accumulate,
@@ -178,6 +185,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// })
     /// .unwrap();
     /// ```
+    #[track_caller]
     pub fn get_accumulate<T: Summand>(
         &self,
         op: Op,
@@ -205,6 +213,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// [`Window::get_accumulate`] for elements as bytes, of a kind that is known only now, which
     /// waits until what they held before is in `old`. The data of a no-op may be empty.
+    #[track_caller]
     pub fn get_accumulate_by(
         &self,
         accumulate: &Accumulate,
@@ -258,6 +267,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// })
     /// .unwrap();
     /// ```
+    #[track_caller]
     pub fn fetch_op<I: Integer>(
         &self,
         op: Op,
@@ -270,6 +280,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Writes `desired` to a word of a target if it holds `expected`, and fetches what it held
     /// before.
+    #[track_caller]
     pub fn compare_swap<C: AtomicWord>(
         &self,
         expected: C,
@@ -300,6 +311,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// })
     /// .unwrap();
     /// ```
+    #[track_caller]
     pub fn put_request<T: Plain>(&self, data: Vec<T>, target: Rank, at: u64) -> Result<Put<'t, T>> {
         let bytes = data.as_bytes();
         let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
@@ -323,6 +335,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// [`Window::accumulate`] with a request of its own.
+    #[track_caller]
     pub fn accumulate_request<T: Summand>(
         &self,
         scale: T,
@@ -346,12 +359,14 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Reads this rank's own part by itself, from displacement `at` on.
+    #[track_caller]
     pub fn read_own<T: Plain>(&self, at: u64, into: &mut [T]) -> Result<()> {
         let place = self.own_place(at, size_of_val(into) as u64, false)?;
         self.context.get(place, into)
     }
 
     /// Writes this rank's own part by itself, from displacement `at` on.
+    #[track_caller]
     pub fn write_own<T: Plain>(&self, data: &[T], at: u64) -> Result<()> {
         let place = self.own_place(at, size_of_val(data) as u64, true)?;
         self.context.put(data, place)?;
@@ -366,6 +381,7 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok(self.memory.at(me, offset as usize).cast())
     }
 
+    #[track_caller]
     fn atomic<C: AtomicWord>(&self, op: Atomic, target: Rank, at: u64) -> Result<Fetched<'t, C>> {
         let (member, offset) = self.enter(target, at, C::WIDTH.bytes(), Effect::Atomic)?;
         self.check_word(target, offset, C::WIDTH, op)?;
@@ -388,6 +404,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Queues an operation with an answer where that is the design, otherwise starts it.
+    #[track_caller]
     fn ask(
         &self,
         member: usize,

@@ -325,6 +325,9 @@ fn program<R: MainResult + 'static>(
             }
         }
         judged(body(&world).into_result(), start)?;
+        if checker.as_ref().is_some_and(|checker| checker.holds_puts()) {
+            judged(world.flush_all(), start)?;
+        }
         match &checker {
             Some(checker) if checker.has_race() => Err("a race".into()),
             _ => Ok(()),

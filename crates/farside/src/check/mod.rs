@@ -37,8 +37,8 @@
 //! let finding = Check::new(2).explore(overtaken)?;
 //! assert_eq!(finding.outcome, Outcome::Failed);
 //! assert!(finding.race.is_some());
-//! // A fence between the two is enough, and every schedule was tried with one there.
-//! assert!(finding.cure.unwrap().to_string().contains("fence"));
+//! // A put with a signal instead of the two is enough, and every schedule was tried with it.
+//! assert!(finding.cure.unwrap().to_string().contains("put_signal"));
 //! # Ok::<(), farside::Error>(())
 //! ```
 //!

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 #include <unistd.h>
 
 static int x, y[8];
@@ -505,6 +506,65 @@ RACY(thread_joined_too_late)
         pthread_create(&thread, NULL, fetches, &v);
         sink = v;
         pthread_join(thread, NULL);
+    }
+}
+
+static int fetches_c11(void *into)
+{
+    fetch(into);
+    return 7;
+}
+
+RIGHT(thread_of_c11_joined)
+{
+    int v = 0, result = 0;
+    thrd_t thread;
+    ON(0) {
+        thrd_create(&thread, fetches_c11, &v);
+        thrd_join(thread, &result);
+        sink = v;
+        if (result != 7) abort();
+    }
+}
+
+RACY(thread_of_c11_joined_too_late)
+{
+    int v = 0;
+    thrd_t thread;
+    ON(0) {
+        thrd_create(&thread, fetches_c11, &v);
+        sink = v;
+        thrd_join(thread, NULL);
+    }
+}
+
+static mtx_t c11_mutex;
+static cnd_t c11_changed;
+static int is_there_c11;
+
+static int fetches_and_tells_c11(void *into)
+{
+    fetch(into);
+    mtx_lock(&c11_mutex);
+    is_there_c11 = 1;
+    cnd_signal(&c11_changed);
+    mtx_unlock(&c11_mutex);
+    return 0;
+}
+
+RIGHT(condition_of_c11_waited_for)
+{
+    int v = 0;
+    thrd_t thread;
+    ON(0) {
+        mtx_init(&c11_mutex, mtx_plain);
+        cnd_init(&c11_changed);
+        thrd_create(&thread, fetches_and_tells_c11, &v);
+        mtx_lock(&c11_mutex);
+        while (!is_there_c11) cnd_wait(&c11_changed, &c11_mutex);
+        mtx_unlock(&c11_mutex);
+        sink = v;
+        thrd_join(thread, NULL);
     }
 }
 

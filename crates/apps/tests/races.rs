@@ -1,0 +1,38 @@
+//! The built-in programs have no races, at small sizes.
+
+use farside::Local;
+use farside_apps::APPS;
+use farside_races::Checker;
+
+const RANKS: u32 = 4;
+
+/// The arguments of a program that is to be done soon.
+fn arguments(name: &str) -> Vec<String> {
+    let words: &[&str] = match name {
+        "hello" => &[],
+        "fft3d" => &["--size", "8x16x8", "--iterations", "2"],
+        "barnes" => &["--size", "150", "--iterations", "2"],
+        "sor" => &["--size", "50x70", "--iterations", "3"],
+        "jacobi" => &["--size", "40x90", "--iterations", "3"],
+        "tsp" => &["--size", "8", "--iterations", "2"],
+        "count" => &["20"],
+        "wordcount" => &[concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")],
+        "lu" => &["--size", "64", "--block", "16", "--design", "direct,two-sided"],
+        other => panic!("{other} has no small size here yet"),
+    };
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+#[test]
+fn the_built_in_programs_have_no_races() {
+    for app in APPS {
+        let checker = Checker::new(RANKS).unwrap();
+        let over = checker.clone();
+        let local = Local::new(RANKS).unwrap().decorate(move |fabric| over.over(fabric).unwrap());
+        let arguments = arguments(app.name);
+        local.run(|world| (app.run)(&world, &arguments)).unwrap();
+        let report = checker.report();
+        assert!(report.races.is_empty(), "{}: {report}", app.name);
+        println!("{}: {} accesses", app.name, report.accesses);
+    }
+}

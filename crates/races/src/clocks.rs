@@ -1,0 +1,250 @@
+//! The clocks of strands and of words.
+//!
+//! A clock has a column for each strand, and one for each lane and target that something was
+//! posted to: how far its owner knows of them. Columns are given when they are first needed, so
+//! that clocks are as short as the program is simple.
+
+use crate::access::Actor;
+use crate::layout::{Block, CHANGED, count};
+use crate::state::{Released, State};
+
+impl State<'_> {
+    /// How many columns clocks have.
+    pub(crate) fn columns(&self) -> usize {
+        self.layout.n() + self.numbers[count::COLUMNS] as usize
+    }
+
+    fn given(&self, at: usize) -> Option<usize> {
+        (self.numbers[at] as usize).checked_sub(1)
+    }
+
+    /// Gives a column to what is numbered at `at`, if it has none and one is left.
+    fn give(&mut self, at: usize) -> Option<usize> {
+        let columns = self.columns();
+        if self.numbers[at] == 0 && columns < self.layout.columns_max {
+            self.numbers[count::COLUMNS] += 1;
+            self.numbers[at] = columns as u32 + 1;
+        }
+        self.given(at)
+    }
+
+    /// The column of a strand.
+    pub(crate) fn strand_column(&self, rank: usize, strand: usize) -> Option<usize> {
+        match strand {
+            0 => Some(rank),
+            _ => self.given(self.layout.column_of_strand(rank, strand)),
+        }
+    }
+
+    pub(crate) fn give_strand_column(&mut self, rank: usize, strand: usize) -> Option<usize> {
+        match strand {
+            0 => Some(rank),
+            _ => self.give(self.layout.column_of_strand(rank, strand)),
+        }
+    }
+
+    /// The column of what a lane has posted to a target.
+    pub(crate) fn posted_column(&self, rank: usize, lane: usize, target: usize) -> Option<usize> {
+        self.given(self.layout.column_of_posted(rank, lane, target))
+    }
+
+    pub(crate) fn give_posted_column(
+        &mut self,
+        rank: usize,
+        lane: usize,
+        target: usize,
+    ) -> Option<usize> {
+        self.give(self.layout.column_of_posted(rank, lane, target))
+    }
+
+    /// Returns what a clock of a strand says of a column; one that was never given is unknown.
+    pub(crate) fn known(&self, clock: usize, column: Option<usize>) -> u32 {
+        column.map_or(0, |column| self.numbers[clock + column])
+    }
+
+    /// Notes in a strand's own clock that it knows what it has done so far.
+    pub(crate) fn know_own(&mut self, rank: usize, strand: usize) {
+        if let Some(column) = self.strand_column(rank, strand) {
+            let clock = self.layout.clock_of(rank, strand);
+            self.numbers[clock + column] = self.time(rank);
+        }
+    }
+
+    /// Completes what a lane has posted to a target.
+    pub(crate) fn flush(&mut self, actor: Actor, target: usize) {
+        let (layout, time) = (*self.layout, self.time(actor.rank));
+        let clock = layout.clock_of(actor.rank, actor.strand);
+        let mut any = false;
+        for lane in [actor.lane, actor.lane + 1] {
+            let last = self.numbers[layout.last_post_of(actor.rank, lane, target)];
+            if let Some(column) = self.posted_column(actor.rank, lane, target)
+                && last > self.numbers[clock + column]
+            {
+                self.numbers[clock + column] = time;
+                any = true;
+            }
+        }
+        if any {
+            self.tick(actor.rank);
+        }
+    }
+
+    /// Orders what a lane has posted ahead of what it posts afterwards to the same ranks.
+    /// A barrier, which orders nothing that was posted, may well signal the same ranks: of the
+    /// program's own fences, only the program's own words tell.
+    pub(crate) fn fence(&mut self, actor: Actor, is_program: bool) {
+        let time = self.time(actor.rank);
+        for lane in [actor.lane, actor.lane + 1] {
+            for target in 0..self.layout.n() {
+                if self.numbers[self.layout.last_post_of(actor.rank, lane, target)] != 0 {
+                    let fenced = self.layout.fenced_of(actor.rank, lane, target);
+                    self.numbers[fenced] = time;
+                    if !is_program {
+                        let fenced = self.layout.fenced_by_protocol(actor.rank, lane, target);
+                        self.numbers[fenced] = time;
+                    }
+                }
+            }
+        }
+        self.tick(actor.rank);
+    }
+
+    /// A rank is about to change a word by which others may learn of all that it has completed;
+    /// with `signalled`, also of what its puts with a signal have just put to the word's rank.
+    pub(crate) fn release(&mut self, actor: Actor, released: Released) {
+        let Released { word, owner, signalled, is_program, value } = released;
+        let (layout, me, time) = (*self.layout, actor.rank, self.time(actor.rank));
+        self.know_own(me, actor.strand);
+        self.list(word);
+        self.note_release(layout.clock_of(me, actor.strand), word);
+        let stored = layout.last_value_of_word(word);
+        let bits = value.unwrap_or(0);
+        self.numbers[stored] = u32::from(value.is_some());
+        self.numbers[stored + 1] = bits as u32;
+        self.numbers[stored + 2] = (bits >> 32) as u32;
+        if owner < layout.n() {
+            for lane in [actor.lane, actor.lane + 1] {
+                let Some(column) = self.posted_column(me, lane, owner) else { continue };
+                let fenced = match is_program {
+                    true => self.numbers[layout.fenced_of(me, lane, owner)],
+                    false => self.numbers[layout.fenced_by_protocol(me, lane, owner)],
+                };
+                let is_own = signalled && lane == actor.lane + 1;
+                let known = layout.last_column_of_word(word, column);
+                let complete = if is_own { time } else { fenced };
+                self.numbers[known] = self.numbers[known].max(complete);
+            }
+        }
+        self.tick(me);
+    }
+
+    /// Makes a strand's clock that of a word's last release. What was the last release is one of
+    /// those before it now.
+    fn note_release(&mut self, mine: usize, word: usize) {
+        let columns = self.columns();
+        for block in self.layout.blocks(columns) {
+            let used = used(block, columns);
+            // The clocks of strands stand below those of words.
+            let (head, tail) =
+                self.numbers.split_at_mut(self.layout.last_clock_of_word(block, word));
+            let mine = &head[mine + block.start..][..used];
+            let (lasts, alls) = tail.split_at_mut(block.columns);
+            for ((last, all), mine) in lasts[..used].iter_mut().zip(&mut alls[..used]).zip(mine) {
+                *all = (*all).max(*last);
+                *last = *mine;
+            }
+        }
+    }
+
+    /// A strand has read a word: it knows what those knew that wrote it. If the last of them has
+    /// stored another value than was seen, that one had not been there yet.
+    pub(crate) fn acquire(&mut self, actor: Actor, word: usize, seen: Option<u64>) {
+        let (layout, columns) = (*self.layout, self.columns());
+        if self.numbers[layout.is_listed(word)] == 0 {
+            return;
+        }
+        let stored = layout.last_value_of_word(word);
+        let [low, high] = [self.numbers[stored + 1], self.numbers[stored + 2]];
+        let value = u64::from(high) << 32 | u64::from(low);
+        let is_later = self.numbers[stored] != 0 && seen.is_some_and(|seen| seen != value);
+        let mine = layout.clock_of(actor.rank, actor.strand);
+        for block in layout.blocks(columns) {
+            let used = used(block, columns);
+            let (head, tail) = self.numbers.split_at_mut(layout.last_clock_of_word(block, word));
+            let mine = &mut head[mine + block.start..][..used];
+            let (lasts, alls) = tail.split_at(block.columns);
+            for (mine, all) in mine.iter_mut().zip(alls) {
+                *mine = (*mine).max(*all);
+            }
+            if !is_later {
+                for (mine, last) in mine.iter_mut().zip(lasts) {
+                    *mine = (*mine).max(*last);
+                }
+            }
+        }
+    }
+
+    /// An agent has changed one word on behalf of those that it has heard from.
+    pub(crate) fn pass_on(&mut self, from: usize, to: usize) {
+        let (layout, columns) = (*self.layout, self.columns());
+        self.list(to);
+        for block in layout.blocks(columns) {
+            let (theirs, its) =
+                (layout.last_clock_of_word(block, from), layout.last_clock_of_word(block, to));
+            for column in 0..used(block, columns) {
+                let last = self.numbers[theirs + column];
+                let known = last.max(self.numbers[theirs + block.columns + column]);
+                let all = &mut self.numbers[its + block.columns + column];
+                *all = (*all).max(known);
+            }
+        }
+    }
+
+    /// Lists a word whose clock is about to be changed.
+    fn list(&mut self, word: usize) {
+        let listed = self.layout.is_listed(word);
+        if self.numbers[listed] == 0 {
+            self.numbers[listed] = 1;
+            let count = self.numbers[count::CHANGED] as usize;
+            if count < CHANGED {
+                self.numbers[self.layout.changed(count)] = word as u32;
+            }
+            self.numbers[count::CHANGED] += 1;
+        }
+    }
+
+    /// Forgets all clocks.
+    pub(crate) fn forget_clocks(&mut self) {
+        let (layout, columns) = (*self.layout, self.columns());
+        let changed = self.numbers[count::CHANGED] as usize;
+        for block in layout.blocks(columns) {
+            if changed > CHANGED {
+                self.numbers[layout.numbers_in_block(block)].fill(0);
+            }
+            for entry in 0..changed.min(CHANGED) {
+                let word = self.numbers[layout.changed(entry)] as usize;
+                self.numbers[layout.numbers_of_word(block, word)].fill(0);
+            }
+        }
+        self.numbers[..layout.clock_of(layout.n(), 0)].fill(0);
+    }
+
+    /// Adds what the clock of one strand knows to that of another.
+    pub(crate) fn join(&mut self, into: usize, from: usize) {
+        let columns = self.columns();
+        if into == from {
+            return;
+        }
+        let (head, tail) = self.numbers.split_at_mut(into.max(from));
+        let (low, high) = (&mut head[into.min(from)..][..columns], &mut tail[..columns]);
+        let (into, from) = if into < from { (low, high) } else { (high, low) };
+        for (into, from) in into.iter_mut().zip(from) {
+            *into = (*into).max(*from);
+        }
+    }
+}
+
+/// How many columns of a block are in use.
+fn used(block: Block, columns: usize) -> usize {
+    block.columns.min(columns - block.start)
+}
