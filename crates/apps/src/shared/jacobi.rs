@@ -1,6 +1,6 @@
 //! Jacobi's method: every point becomes the mean of its neighbours. A rank computes from copies of
 //! three old rows in its own memory, and keeps the new rows that its neighbours still read until
-//! all have computed theirs.
+//! all have computed theirs; the program of \[BST97\] keeps all of them, in a scratch array.
 
 use std::ops::Range;
 
@@ -16,13 +16,15 @@ pub(super) struct Jacobi {
     rows: usize,
     columns: usize,
     iterations: usize,
+    /// Whether all new rows are kept until all have computed theirs.
+    keeps_all: bool,
     grid: Option<Shared<f32>>,
 }
 
 impl Jacobi {
-    pub(super) fn new(size: &[usize], iterations: usize) -> Result<Jacobi> {
+    pub(super) fn new(size: &[usize], iterations: usize, keeps_all: bool) -> Result<Jacobi> {
         let [rows, columns] = Options::check_size("jacobi", size, 3)?;
-        Ok(Jacobi { rows, columns, iterations, grid: None })
+        Ok(Jacobi { rows, columns, iterations, keeps_all, grid: None })
     }
 
     fn row(&self, row: usize) -> Range<usize> {
@@ -50,7 +52,7 @@ impl Jacobi {
     }
 
     /// Computes the new rows `inside` of a rank that has the rows `mine`, and writes those that
-    /// others do not read; returns the others.
+    /// need not be kept; returns the others.
     fn sweep(
         &self,
         machine: &mut Machine<'_, '_>,
@@ -68,7 +70,7 @@ impl Jacobi {
         for row in inside.clone() {
             machine.dsm.view(grid, self.row(row + 1))?.copy_to(0, below);
             self.step([above, beside, below], new);
-            if row == mine.start || row + 1 == mine.end {
+            if self.keeps_all || row == mine.start || row + 1 == mine.end {
                 kept.push((row, new.clone()));
             } else {
                 machine.dsm.view_mut(grid, self.row(row))?.copy_from(0, new);
