@@ -11,7 +11,7 @@ fn arguments(name: &str) -> Vec<String> {
     let words: &[&str] = match name {
         "hello" => &[],
         "fft3d" => &["--size", "8x16x8", "--iterations", "2"],
-        "barnes" => &["--size", "150", "--iterations", "2"],
+        "barnes" | "barnes-zones" => &["--size", "150", "--iterations", "2"],
         "sor" => &["--size", "50x70", "--iterations", "3"],
         "jacobi" => &["--size", "40x90", "--iterations", "3"],
         "tsp" => &["--size", "8", "--iterations", "2"],
