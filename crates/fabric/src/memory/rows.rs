@@ -18,10 +18,12 @@ pub struct Rows {
 
 impl Rows {
     /// Returns the number of bytes from the first row's begin to the last one's end in private
-    /// memory and in the mapping; nothing if there is no row, or if that cannot be counted.
+    /// memory and in the mapping; nothing if there is no row, or if that, or all bytes of the rows
+    /// together, cannot be counted.
     #[inline]
     pub fn reach(&self) -> Option<(u64, u64)> {
         let steps = self.count.checked_sub(1)?;
+        self.count.checked_mul(self.bytes)?;
         let reach =
             |stride: usize| Some(steps.checked_mul(stride)?.checked_add(self.bytes)? as u64);
         Some((reach(self.near)?, reach(self.far)?))
@@ -114,5 +116,7 @@ mod tests {
         let rows = Rows { count: 3, bytes: 8, near: 8, far: usize::MAX / 2 };
         assert_eq!(rows.reach(), None);
         assert!(!mapped.put_rows(0, &[0; 24], rows));
+        let again_and_again = Rows { count: usize::MAX, bytes: 8, near: 0, far: 0 };
+        assert!(!mapped.put_rows(0, &[0; 24], again_and_again));
     }
 }
