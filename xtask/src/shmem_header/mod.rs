@@ -153,7 +153,8 @@ mod tests {
     fn the_border_defines_what_the_headers_declare() {
         let declared: BTreeSet<_> =
             ["", "p"].iter().flat_map(|prefix| prototypes::names(prefix)).collect();
-        let defined = defined(&["open_mpi.c", "extensions.c"]);
+        // What only the library itself calls has a name of its own.
+        let defined = defined(&["open_mpi.c", "extensions.c", "caller.c"]);
         let undefined: Vec<_> = declared.difference(&defined).collect();
         assert!(undefined.is_empty(), "declared and not defined: {undefined:?}");
         let undeclared: Vec<_> = defined.difference(&declared).collect();
