@@ -1,17 +1,12 @@
 //! A job of more ranks than a byte counts.
 
-use farside::{Local, Rank, Result, World};
-use farside_races::{Checker, Report};
+mod support;
+
+use farside::{Rank, Result, World};
+
+use support::checked;
 
 const RANKS: u32 = 200;
-
-fn checked(program: fn(&World) -> Result<()>) -> Report {
-    let checker = Checker::new(RANKS).unwrap();
-    let over = checker.clone();
-    let local = Local::new(RANKS).unwrap().decorate(move |fabric| over.over(fabric).unwrap());
-    local.run(|world| program(&world)).unwrap();
-    checker.report()
-}
 
 /// Puts to the next rank of a ring, which reads, with a flush before the barrier between them or
 /// without.
@@ -33,7 +28,7 @@ fn ring(world: &World, flushes: bool) -> Result<()> {
 
 #[test]
 fn races_are_found_among_200_ranks() {
-    let report = checked(|world| ring(world, false));
+    let report = checked(RANKS, |world| ring(world, false));
     assert_eq!(report.races.len(), 1, "{report}");
     let race = &report.races[0];
     assert_eq!((race.first.rank, race.second.rank, race.owner), (198, 199, 199), "{report}");
@@ -41,7 +36,7 @@ fn races_are_found_among_200_ranks() {
 
 #[test]
 fn ordered_accesses_of_200_ranks_are_no_races() {
-    let report = checked(|world| ring(world, true));
+    let report = checked(RANKS, |world| ring(world, true));
     assert!(report.races.is_empty(), "{report}");
     assert_eq!(report.accesses, 2 * u64::from(RANKS));
 }

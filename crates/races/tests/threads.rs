@@ -2,21 +2,16 @@
 //! what the others do, so nothing is reported that is not there; what races with other ranks is
 //! found.
 
+mod support;
+
 use std::sync::mpsc::channel;
 use std::thread;
 
-use farside::{Local, Rank, Result, World};
-use farside_races::{Checker, Report};
+use farside::{Rank, Result, World};
+
+use support::checked;
 
 const RANKS: u32 = 2;
-
-fn checked(program: fn(&World) -> Result<()>) -> Report {
-    let checker = Checker::new(RANKS).unwrap();
-    let over = checker.clone();
-    let local = Local::new(RANKS).unwrap().decorate(move |fabric| over.over(fabric).unwrap());
-    local.run(|world| program(&world)).unwrap();
-    checker.report()
-}
 
 /// A second thread puts to the other rank. It flushes or not; then the first thread joins it, and
 /// the ranks meet.
@@ -65,7 +60,7 @@ fn turns_by_a_channel(world: &World) -> Result<()> {
 #[test]
 fn threads_of_a_rank_count_as_ordered() {
     for program in [turns_by_a_channel, |world: &World| put_by_another_thread(world, true)] {
-        let report = checked(program);
+        let report = checked(RANKS, program);
         assert!(report.races.is_empty(), "{report}");
         assert!(report.accesses > 0);
     }
@@ -73,6 +68,6 @@ fn threads_of_a_rank_count_as_ordered() {
 
 #[test]
 fn what_a_thread_has_not_flushed_races_with_another_rank() {
-    let report = checked(|world| put_by_another_thread(world, false));
+    let report = checked(RANKS, |world| put_by_another_thread(world, false));
     assert!(!report.races.is_empty(), "{report}");
 }
