@@ -2,16 +2,12 @@
 //! and nothing reaches out of the page or lies on something else, at three sizes, in both colour
 //! schemes, and after a resize.
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use farside_apps::shared::{self, Options, Program};
 use farside_bench::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit, index_html};
+use farside_testing::browser::{Page, browser, found};
 
-/// How long a browser may take, with much else going on.
-const PATIENCE: Duration = Duration::from_secs(300);
 const SIZES: [(u32, u32); 3] = [(1400, 900), (1000, 600), (400, 800)];
 
 /// Looks at the page and writes what it finds into attributes of the document: how many images
@@ -116,60 +112,6 @@ fn draw(directory: &Path) -> usize {
     plots.len()
 }
 
-fn browser() -> Option<PathBuf> {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let named = ["chromium", "chromium-browser", "google-chrome"];
-    let mut places =
-        std::env::split_paths(&paths).flat_map(|path| named.map(|name| path.join(name)));
-    let found = places.find(|place| place.is_file());
-    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
-    assert!(found.is_some() || !is_ci, "no Chromium to look at the page with: install chromium");
-    if found.is_none() {
-        println!("skipped: no Chromium to look at the page with");
-    }
-    found
-}
-
-/// Opens the page, and returns the start tag of the document after all was looked at.
-fn look(browser: &Path, scratch: &Path, size: (u32, u32), is_dark: bool) -> String {
-    let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .arg(format!("--window-size={},{}", size.0, size.1))
-        .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark)))
-        .arg(format!("--user-data-dir={}", scratch.join("profile").display()))
-        // A canvas may be read after an image of a file was drawn on it.
-        .arg("--allow-file-access-from-files")
-        .args(["--virtual-time-budget=60000", "--dump-dom"])
-        .arg(format!("file://{}", scratch.join("index.html").display()))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut output = child.stdout.take().unwrap();
-    let reader = std::thread::spawn(move || {
-        let mut document = String::new();
-        output.read_to_string(&mut document).map(|_| document)
-    });
-    let began = Instant::now();
-    while !reader.is_finished() {
-        if began.elapsed() > PATIENCE {
-            let _ = child.kill();
-        }
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
-    let _ = child.wait();
-    let document = reader.join().unwrap().unwrap();
-    let start = document.find("<html").unwrap_or_else(|| panic!("no document: {document:.200}"));
-    document[start..].split('>').next().unwrap().to_owned()
-}
-
-fn found(tag: &str, name: &str) -> String {
-    let key = format!("data-{name}=\"");
-    let rest = tag.split_once(&key).unwrap_or_else(|| panic!("no {name} in {tag}")).1;
-    rest.split('"').next().unwrap().to_owned()
-}
-
 #[test]
 fn every_plot_and_picture_is_there_at_three_sizes_in_both_schemes_and_after_a_resize() {
     let Some(browser) = browser() else { return };
@@ -178,7 +120,8 @@ fn every_plot_and_picture_is_there_at_three_sizes_in_both_schemes_and_after_a_re
     let count = draw(&scratch);
     for size in SIZES {
         for is_dark in [false, true] {
-            let tag = look(&browser, &scratch, size, is_dark);
+            let page = Page { directory: &scratch, file: "index.html", size, is_dark };
+            let tag = page.look(&browser);
             let at = |name: &str| found(&tag, name);
             assert_eq!(at("looked"), "yes", "{tag}");
             assert_eq!(at("scheme"), if is_dark { "dark" } else { "light" }, "{tag}");

@@ -1,5 +1,7 @@
-//! What tests of other languages' programs share: compilers, launchers, deadlines, and that
-//! nothing is left of a process.
+//! What tests share: for programs in other languages compilers, launchers, deadlines, and that
+//! nothing is left of a process; for pages a browser.
+
+pub mod browser;
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
