@@ -6,6 +6,7 @@
 //!
 //! - [`ops`]: latency and rate of every one-sided operation, and the barrier;
 //! - [`sync`]: fences and barriers, apart and combined;
+//! - [`collectives`]: broadcasts, reductions, exchanges, and a pipeline of single values;
 //! - [`start`]: jobs and windows that begin and end;
 //! - [`locks`]: locks under contention;
 //! - [`mod@array`]: the global array, beside Global Arrays;
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod array;
+pub mod collectives;
 pub mod cores;
 pub mod dht;
 pub mod driver;

@@ -221,7 +221,7 @@ pub struct Compiled {
     farside: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 24] = [
+const SOURCES: [(&str, &str); 27] = [
     ("array_ga.c", include_str!("../rivals/array_ga.c")),
     ("rival.h", include_str!("../rivals/rival.h")),
     ("cases.h", include_str!("../rivals/cases.h")),
@@ -231,6 +231,9 @@ const SOURCES: [(&str, &str); 24] = [
     ("sync.h", include_str!("../rivals/sync.h")),
     ("sync_mpi.c", include_str!("../rivals/sync_mpi.c")),
     ("sync_shmem.c", include_str!("../rivals/sync_shmem.c")),
+    ("collectives.h", include_str!("../rivals/collectives.h")),
+    ("collectives_mpi.c", include_str!("../rivals/collectives_mpi.c")),
+    ("collectives_shmem.c", include_str!("../rivals/collectives_shmem.c")),
     ("start.h", include_str!("../rivals/start.h")),
     ("start_mpi.c", include_str!("../rivals/start_mpi.c")),
     ("start_shmem.c", include_str!("../rivals/start_shmem.c")),

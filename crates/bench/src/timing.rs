@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farside::{Rank, World};
 use hdrhistogram::Histogram;
 
 /// The shortest batch that is timed: a thousand times what reading the clock takes.
@@ -102,6 +103,42 @@ pub fn measure_each<E>(
         before_ns = now_ns;
     }
     Ok(Times { single: Percentiles::of(&singles), ..batches })
+}
+
+/// Collectives follow each other: a long batch also makes the skew of the first one vanish.
+const TOGETHER: Duration = Duration::from_millis(2);
+
+/// Times a collective, which all ranks call; returns the nanoseconds of one among others, as the
+/// median over batches, for rank 0. That decides how many make a batch, and when it is enough.
+pub(crate) fn measure_together(
+    world: &World,
+    time: Duration,
+    call: &mut dyn FnMut() -> farside::Result<()>,
+) -> farside::Result<f64> {
+    let (start_ns, time_ns, batch_ns) =
+        (world.now_ns(), time.as_nanos() as u64, TOGETHER.as_nanos() as u64);
+    let mut count = 1u64;
+    let mut samples = Vec::new();
+    loop {
+        world.barrier()?;
+        let begin_ns = world.now_ns();
+        for _ in 0..count {
+            call()?;
+        }
+        let now_ns = world.now_ns();
+        let mut took_ns = [now_ns - begin_ns];
+        world.all_reduce(&mut took_ns, u64::max)?;
+        let (long_enough, over) = (took_ns[0] >= batch_ns, now_ns - start_ns >= time_ns);
+        if long_enough || (over && samples.is_empty()) {
+            samples.push(took_ns[0] as f64 / count as f64);
+        }
+        let mut next = [if over { 0 } else { count * if long_enough { 1 } else { 2 } }];
+        world.broadcast(Rank(0), &mut next)?;
+        if next[0] == 0 {
+            return Ok(median(&mut samples));
+        }
+        count = next[0];
+    }
 }
 
 /// The clock of this process.

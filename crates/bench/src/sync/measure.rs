@@ -7,10 +7,8 @@ use farside::{BarrierKind, Error, Rank, Result, SyncKind, Window, World};
 
 use super::{ALLFENCE, BARRIER, Plan, SYNC, algorithms};
 use crate::driver::sample;
-use crate::timing::median;
+use crate::timing::measure_together;
 
-/// Barriers follow each other: a long batch also makes the skew of the first one vanish.
-const BARRIER_BATCH: Duration = Duration::from_millis(2);
 /// How many synchronizations come between two decisions whether it is enough.
 const BATCH_MAX: usize = 64;
 
@@ -25,7 +23,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
         for algorithm in algorithms(case) {
             let method = Method::new(world, case, algorithm)?;
             let (bytes, ns) = match case.as_str() {
-                BARRIER => (0, barriers(world, &method, plan.time)?),
+                BARRIER => (0, measure_together(world, plan.time, &mut || method.call(world))?),
                 _ => (plan.bytes, fences(world, &method, &puts, plan.time)?),
             };
             let messages = messages(world, &method, (bytes > 0).then_some(&puts))?;
@@ -155,34 +153,6 @@ fn fences(world: &World, method: &Method, puts: &Puts, time: Duration) -> Result
             return Ok(sum_ns / done as f64);
         }
         count = next[0] as usize;
-    }
-}
-
-/// The time of a barrier among others. Rank 0 decides how many make a batch, and when it is enough.
-fn barriers(world: &World, method: &Method, time: Duration) -> Result<f64> {
-    let (start_ns, time_ns, batch_ns) =
-        (world.now_ns(), time.as_nanos() as u64, BARRIER_BATCH.as_nanos() as u64);
-    let mut count = 1u64;
-    let mut samples = Vec::new();
-    loop {
-        world.barrier()?;
-        let begin_ns = world.now_ns();
-        for _ in 0..count {
-            method.call(world)?;
-        }
-        let now_ns = world.now_ns();
-        let mut took_ns = [now_ns - begin_ns];
-        world.all_reduce(&mut took_ns, u64::max)?;
-        let (long_enough, over) = (took_ns[0] >= batch_ns, now_ns - start_ns >= time_ns);
-        if long_enough || (over && samples.is_empty()) {
-            samples.push(took_ns[0] as f64 / count as f64);
-        }
-        let mut next = [if over { 0 } else { count * if long_enough { 1 } else { 2 } }];
-        world.broadcast(Rank(0), &mut next)?;
-        if next[0] == 0 {
-            return Ok(median(&mut samples));
-        }
-        count = next[0];
     }
 }
 

@@ -1,6 +1,7 @@
 //! `farside bench`: measures, beside rivals and limits.
 
 mod array;
+mod collectives;
 mod dht;
 mod dsm;
 mod interference;
@@ -50,6 +51,12 @@ enum Bench {
     /// mean over many of the slowest rank. Barriers follow each other. `messages` is how many a
     /// rank sends for one, without the puts that it completes.
     Sync(sync::Arguments),
+    /// Broadcasts, reductions, exchanges of all with all, and a pipeline of single values
+    ///
+    /// Each follows the other; broadcasts and reductions go to the next root each time. `bytes` is
+    /// what a rank has in hand in the end. `pipeline` is a wavefront through a grid of 1024 x 1024
+    /// cells, which every row hands on to the next rank.
+    Collectives(collectives::Arguments),
     /// Jobs that begin and end, and windows
     ///
     /// A job is timed from the start of its launcher, which for farside is the running process,
@@ -263,6 +270,7 @@ fn report(bench: Bench) -> Result<(Common, Report)> {
     match bench {
         Bench::Ops(arguments) => ops::run(arguments),
         Bench::Sync(arguments) => sync::run(arguments),
+        Bench::Collectives(arguments) => collectives::run(arguments),
         Bench::Start(arguments) => start::run(arguments),
         Bench::Locks(arguments) => locks::run(arguments),
         Bench::Array(arguments) => array::run(arguments),
@@ -291,6 +299,7 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
     match name {
         "ops" => run_rank::<farside_bench::ops::Plan>(arguments),
         "sync" => run_rank::<farside_bench::sync::Plan>(arguments),
+        "collectives" => run_rank::<farside_bench::collectives::Plan>(arguments),
         "start" => run_rank::<farside_bench::start::Plan>(arguments),
         "locks" => run_rank::<farside_bench::locks::Plan>(arguments),
         "array" => run_rank::<farside_bench::array::Plan>(arguments),
