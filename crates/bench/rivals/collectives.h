@@ -40,7 +40,8 @@ static void library_barrier(void);
 static long library_share(int root, long value);
 /* Every rank gets the largest value. Never timed. */
 static double library_max(double value);
-/* One collective. The numbers' is the largest of all ranks', in place. */
+/* One collective. The numbers' result is the largest of all ranks': in place, or, of one rank
+ * alone, in `take`. */
 static void library_call(struct exchange *exchange, int root);
 /* Hands the value of a row on to a rank, which gets it by the same row. */
 static void library_send(int to, int row, double value);
@@ -122,6 +123,14 @@ static void call(struct exchange *e)
     library_call(e, root);
 }
 
+/* The number that these 8 bytes are. */
+static double number_at(const uint64_t *bytes)
+{
+    double number;
+    memcpy(&number, bytes, sizeof number);
+    return number;
+}
+
 /* Whether the last one has done its work. */
 static bool is_good(const struct exchange *e)
 {
@@ -133,9 +142,10 @@ static bool is_good(const struct exchange *e)
         return e->rank == root
             || (e->take[0] == (uint64_t)root + 1 && e->take[last] == (uint64_t)root + 1);
     case REDUCE:
+        return e->rank != root || (number_at(e->take) == e->ranks
+                                   && number_at(e->take + last) == e->ranks);
     case ALL_REDUCE:
-        return (e->kind == REDUCE && e->rank != root)
-            || (e->numbers[0] == e->ranks && e->numbers[last] == e->ranks);
+        return e->numbers[0] == e->ranks && e->numbers[last] == e->ranks;
     case PIPELINE:
         return e->rank != e->ranks - 1
             || cells[SIDE * width - 1] == (double)(sweeps * 2 * (SIDE - 1));

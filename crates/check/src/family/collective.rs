@@ -53,6 +53,21 @@ fn all_reduce(world: &World, round: u64) -> Result<()> {
     is(data[0], sum(world, round))
 }
 
+/// So long that members on one node share the work.
+fn all_reduce_long(world: &World, round: u64) -> Result<()> {
+    let mut data = [round * 10 + u64::from(world.rank().0); 513];
+    world.all_reduce(&mut data, |a, b| a + b)?;
+    is(data, [sum(world, round); 513])
+}
+
+/// Likewise, for one of them.
+fn reduce_long(world: &World, round: u64) -> Result<()> {
+    let root = Rank(round as u32 % world.size());
+    let mut data = [round * 10 + u64::from(world.rank().0); 513];
+    world.reduce(root, &mut data, |a, b| a + b)?;
+    if world.rank() == root { is(data, [sum(world, round); 513]) } else { Ok(()) }
+}
+
 fn all_gather(world: &World, round: u64) -> Result<()> {
     let all = world.all_gather(&[round * 10 + u64::from(world.rank().0)])?;
     is(all, world.ranks().map(|rank| round * 10 + u64::from(rank.0)).collect())
@@ -160,7 +175,7 @@ fn mixed(world: &World, round: u64) -> Result<()> {
 type Each = fn(&World, u64) -> Result<()>;
 
 /// Names on one node and between nodes.
-const ALL: [(&str, &str, &str, Each, u32); 13] = [
+const ALL: [(&str, &str, &str, Each, u32); 15] = [
     (
         "collective/broadcast",
         "collective/broadcast-far",
@@ -175,6 +190,20 @@ const ALL: [(&str, &str, &str, Each, u32); 13] = [
         "every rank gets the sum",
         all_reduce,
         1,
+    ),
+    (
+        "collective/reduce_long",
+        "collective/reduce_long-far",
+        "the root gets the sum, of which each has made a slice",
+        reduce_long,
+        1,
+    ),
+    (
+        "collective/all_reduce_long",
+        "collective/all_reduce_long-far",
+        "every rank gets the sum, of which each has made a slice",
+        all_reduce_long,
+        2,
     ),
     (
         "collective/all_gather",

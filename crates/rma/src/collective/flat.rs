@@ -3,12 +3,14 @@
 //!
 //! Paper:     none.
 //! Differs:   -
-//! State:     2 x 32 KiB on every member.
+//! State:     2 x 256 KiB on every member.
 //! Invariant: between a step's barrier and the next one's, the scratch space of that step holds
 //!            what its owner wrote.
 //! Ordering:  two scratch spaces, used in turn: a member may write for the next step while others
 //!            still read this one (`collectives_in_a_row_do_not_mix`).
-//! Cost:      1 barrier for each 32 KiB, and 1 get from each member whose data is needed.
+//! Cost:      1 barrier for each 32 KiB, or 256 KiB where members outnumber their processors, and 1
+//!            get from each member whose data is needed. A reduction from 4 KiB on: 2 barriers, and
+//!            2 gets of a slice from each member.
 //! Checked:   conformance suite, with thread, process and simulated ranks;
 //!            `farside check collective`: 3 ranks exhaustively.
 
@@ -21,10 +23,23 @@ use crate::group::call::{Call, Kind};
 use crate::group::member::Step;
 use crate::team::Team;
 
+/// What is written before a meeting where every member has a processor: so much that the meeting
+/// does not count, and so little that it stays in the caches, and that a root writes the next piece
+/// while the others read this one.
+const PIECE_BYTES: usize = 32 * 1024;
+/// From so many bytes on the members share the work of a reduction: it takes a second meeting.
+const SLICED_BYTES: usize = 4096;
+
+/// How much goes into a step. A meeting of members that outnumber their processors is as many
+/// switches of context, so that they write all that there is room for.
+fn piece(team: &Team<'_>) -> usize {
+    if team.group().crowded { SCRATCH_BYTES as usize } else { PIECE_BYTES }
+}
+
 #[track_caller]
 pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8]) -> Result<()> {
     let place = Location::caller();
-    for_each_chunk(data.len(), SCRATCH_BYTES as usize, |range| {
+    for_each_chunk(data.len(), piece(team), |range| {
         let mine = (team.group().me == root).then_some(&data[range.clone()]);
         let step = exchange(team, call, place, mine.unwrap_or_default())?;
         if mine.is_none() {
@@ -35,6 +50,9 @@ pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8
 }
 
 /// Folds all members' data, in their order, into that of `root`, or of every member.
+///
+/// Of a long piece, each member folds a slice, and those who want the result collect the slices: a
+/// member that folds all of it by itself reads as many pieces as there are members.
 #[track_caller]
 pub(crate) fn reduce(
     team: &Team<'_>,
@@ -44,15 +62,33 @@ pub(crate) fn reduce(
     data: &mut [u8],
     fold: &mut dyn FnMut(&mut [u8], &[u8]),
 ) -> Result<()> {
-    let chunk = (SCRATCH_BYTES as usize / element).max(1) * element;
+    let (me, size) = (team.group().me, team.size());
+    let is_wanted = root.is_none_or(|root| root == me);
+    // The root of two would have to wait for a slice that it folds as fast itself.
+    let slices = size > 2 || (size == 2 && root.is_none());
+    let chunk = (piece(team) / element).max(1) * element;
     let mut theirs = vec![0; chunk.min(data.len())];
     let place = Location::caller();
     for_each_chunk(data.len(), chunk, |range| {
-        let step = exchange(team, call, place, &data[range.clone()])?;
-        if root.is_some_and(|root| root != team.group().me) {
-            return Ok(());
+        let data = &mut data[range];
+        let step = exchange(team, call, place, data)?;
+        if !slices || data.len() < SLICED_BYTES {
+            return match is_wanted {
+                true => fold_first(team, &step, size, 0, data, &mut theirs, fold),
+                false => Ok(()),
+            };
         }
-        fold_first(team, &step, team.size(), &mut data[range.clone()], &mut theirs, fold)
+        let elements = data.len() / element;
+        let slice = |member: usize| {
+            member * elements / size * element..(member + 1) * elements / size * element
+        };
+        let mine = slice(me);
+        fold_first(team, &step, size, mine.start, &mut data[mine.clone()], &mut theirs, fold)?;
+        let step = exchange(team, call, place, &data[mine])?;
+        for member in (0..size).filter(|&member| is_wanted && member != me) {
+            read(team, &step, member, 0, &mut data[slice(member)])?;
+        }
+        Ok(())
     })
 }
 
@@ -66,32 +102,37 @@ pub(crate) fn scan(
     data: &mut [u8],
     fold: &mut dyn FnMut(&mut [u8], &[u8]),
 ) -> Result<()> {
-    let chunk = (SCRATCH_BYTES as usize / element).max(1) * element;
+    let chunk = (piece(team) / element).max(1) * element;
     let mut theirs = vec![0; chunk.min(data.len())];
     let count = team.group().me + usize::from(call.kind == Kind::Scan);
     let place = Location::caller();
     for_each_chunk(data.len(), chunk, |range| {
         let step = exchange(team, call, place, &data[range.clone()])?;
-        fold_first(team, &step, count, &mut data[range], &mut theirs, fold)
+        fold_first(team, &step, count, 0, &mut data[range], &mut theirs, fold)
     })
 }
 
-/// Folds the data of the first `count` members; without any, leaves `into` as it is.
+/// Folds the data of the first `count` members, from byte `skip` of the step's on, into this
+/// member's; without any, leaves `into` as it is.
 fn fold_first(
     team: &Team<'_>,
     step: &Step,
     count: usize,
+    skip: usize,
     into: &mut [u8],
     theirs: &mut [u8],
     fold: &mut dyn FnMut(&mut [u8], &[u8]),
 ) -> Result<()> {
     let theirs = &mut theirs[..into.len()];
     for member in 0..count {
-        if member == 0 {
-            read(team, step, member, 0, into)?;
-        } else {
-            read(team, step, member, 0, theirs)?;
-            fold(into, theirs);
+        match member {
+            // What this member itself has given.
+            0 if team.group().me == 0 => {}
+            0 => read(team, step, member, skip as u64, into)?,
+            _ => {
+                read(team, step, member, skip as u64, theirs)?;
+                fold(into, theirs);
+            }
         }
     }
     Ok(())
@@ -101,7 +142,7 @@ fn fold_first(
 pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8]) -> Result<()> {
     let block = mine.len();
     let place = Location::caller();
-    for_each_chunk(block, SCRATCH_BYTES as usize, |range| {
+    for_each_chunk(block, piece(team), |range| {
         let step = exchange(team, call, place, &mine[range.clone()])?;
         for member in 0..team.group().members.len() {
             let start = member * block;
@@ -127,7 +168,7 @@ pub(crate) fn all_to_all(
     receive[me * block..][..block].copy_from_slice(&send[me * block..][..block]);
     // A member's scratch space has a part for each of the others, in their order. One byte for each
     // is always possible: a team that shares memory is smaller than the scratch space.
-    let chunk = (SCRATCH_BYTES as usize / (size - 1).max(1)).max(1);
+    let chunk = (piece(team) / (size - 1).max(1)).max(1);
     let others = || (0..size).filter(|&member| member != me);
     let place = Location::caller();
     for_each_chunk(block, chunk, |range| {

@@ -6,8 +6,9 @@ pub(crate) const HISTORY: u64 = 8;
 pub(crate) const ROUNDS: u64 = 24;
 /// Bytes between words that different ranks write.
 const LINE: u64 = 128;
-/// The scratch space of a step of the flat collectives; there are two.
-pub(crate) const SCRATCH_BYTES: u64 = 32 * 1024;
+/// The scratch space of a step of the flat collectives; there are two. What is never used of it
+/// takes no memory.
+pub(crate) const SCRATCH_BYTES: u64 = 256 * 1024;
 /// The longest message of the tree collectives; each channel has room for two.
 pub(crate) const MESSAGE_BYTES: u64 = 16 * 1024;
 
