@@ -2,6 +2,7 @@
 
 mod count;
 mod hello;
+pub mod irregular;
 pub mod lu;
 pub mod output;
 pub mod shared;
@@ -65,6 +66,13 @@ pub const APPS: &[App] = &[
         run: wordcount::run,
         check: wordcount::check,
         help: || "  FILE …                   the files whose words are counted\n".into(),
+    },
+    App {
+        name: "irregular",
+        about: "many small operations on other ranks' memory, and how fast they are: [OPERATIONS]",
+        run: irregular::run,
+        check: |arguments| irregular::parse(arguments).map(drop),
+        help: irregular::help,
     },
     App {
         name: "lu",

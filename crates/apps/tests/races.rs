@@ -17,6 +17,7 @@ fn arguments(name: &str) -> Vec<String> {
         "tsp" => &["--size", "8", "--iterations", "2"],
         "count" => &["20"],
         "wordcount" => &[concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")],
+        "irregular" => &["64"],
         "lu" => &["--size", "64", "--block", "16", "--design", "direct,two-sided"],
         other => panic!("{other} has no small size here yet"),
     };

@@ -16,6 +16,7 @@
 //! - [`shmem`]: OpenSHMEM programs, with farside's library and with Open MPI's;
 //! - [`mpi`]: a program over MPI's one-sided calls, with farside preloaded and without;
 //! - [`interference`]: what serving far memory costs the host it is on;
+//! - [`irregular`]: many small operations, by an aggregator and one by one;
 //! - [`driver`]: what all benches have in common; [`link`]: two nodes with a link between them;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
@@ -31,6 +32,7 @@ pub mod dht;
 pub mod driver;
 pub mod dsm;
 pub mod interference;
+pub mod irregular;
 pub mod link;
 pub mod locks;
 pub mod lu;

@@ -221,7 +221,7 @@ pub struct Compiled {
     farside: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 27] = [
+const SOURCES: [(&str, &str); 28] = [
     ("array_ga.c", include_str!("../rivals/array_ga.c")),
     ("rival.h", include_str!("../rivals/rival.h")),
     ("cases.h", include_str!("../rivals/cases.h")),
@@ -234,6 +234,7 @@ const SOURCES: [(&str, &str); 27] = [
     ("collectives.h", include_str!("../rivals/collectives.h")),
     ("collectives_mpi.c", include_str!("../rivals/collectives_mpi.c")),
     ("collectives_shmem.c", include_str!("../rivals/collectives_shmem.c")),
+    ("irregular_shmem.c", include_str!("../rivals/irregular_shmem.c")),
     ("start.h", include_str!("../rivals/start.h")),
     ("start_mpi.c", include_str!("../rivals/start_mpi.c")),
     ("start_shmem.c", include_str!("../rivals/start_shmem.c")),

@@ -5,6 +5,7 @@ mod collectives;
 mod dht;
 mod dsm;
 mod interference;
+mod irregular;
 mod locks;
 mod lu;
 mod mpi;
@@ -94,6 +95,12 @@ enum Bench {
     /// `apart`: the home's rank has a processor alone, whoever serves and everybody else has the
     /// others. `shared`: whoever serves has the home's processor.
     Interference(interference::Arguments),
+    /// Many small operations on other ranks' memory: a histogram, a gather, the transposition and
+    /// the topological sort of a sparse matrix
+    ///
+    /// By an aggregator and, the first two, one by one; in OpenSHMEM one by one. Every result is
+    /// checked.
+    Irregular(irregular::Arguments),
     /// OpenSHMEM: one set of C programs, with farside's library and with Open MPI's
     ///
     /// Single operations of PE 0 on the last PE, collectives, and whole programs that check their
@@ -278,6 +285,7 @@ fn report(bench: Bench) -> Result<(Common, Report)> {
         Bench::Overlap(arguments) => overlap::run(arguments),
         Bench::Lu(arguments) => lu::run(arguments),
         Bench::Interference(arguments) => interference::run(arguments),
+        Bench::Irregular(arguments) => irregular::run(arguments),
         Bench::Shmem(arguments) => shmem::run(arguments),
         Bench::Mpi(arguments) => mpi::run(arguments),
         Bench::Dsm(arguments) => dsm::run(arguments),
@@ -307,6 +315,7 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "overlap" => run_rank::<farside_bench::overlap::Plan>(arguments),
         "lu" => run_rank::<farside_bench::lu::Plan>(arguments),
         "interference" => run_rank::<farside_bench::interference::Plan>(arguments),
+        "irregular" => run_rank::<farside_bench::irregular::Plan>(arguments),
         "dsm" => run_rank::<farside_bench::dsm::Plan>(arguments),
         other => bail!("there is no bench {other:?}"),
     }
