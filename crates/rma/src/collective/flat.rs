@@ -67,14 +67,15 @@ pub(crate) fn reduce(
     // The root of two would have to wait for a slice that it folds as fast itself.
     let slices = size > 2 || (size == 2 && root.is_none());
     let chunk = (piece(team) / element).max(1) * element;
-    let mut theirs = vec![0; chunk.min(data.len())];
+    // Of a slice, there are two: another member's, and this one's own.
+    let mut theirs = vec![0; chunk.min(data.len()) + element];
     let place = Location::caller();
     for_each_chunk(data.len(), chunk, |range| {
         let data = &mut data[range];
-        let step = exchange(team, call, place, data)?;
         if !slices || data.len() < SLICED_BYTES {
+            let step = exchange(team, call, place, data)?;
             return match is_wanted {
-                true => fold_first(team, &step, size, 0, data, &mut theirs, fold),
+                true => fold_first(team, &step, size, data, &mut theirs, fold),
                 false => Ok(()),
             };
         }
@@ -82,10 +83,27 @@ pub(crate) fn reduce(
         let slice = |member: usize| {
             member * elements / size * element..(member + 1) * elements / size * element
         };
-        let mine = slice(me);
-        fold_first(team, &step, size, mine.start, &mut data[mine.clone()], &mut theirs, fold)?;
+        // Nobody else reads what this member folds itself.
+        let (mine, others) = (slice(me), || (0..size).filter(|&member| member != me));
+        let parts = others().map(|member| (slice(member).start as u64, &data[slice(member)]));
+        let step = exchange_parts(team, call, place, parts)?;
+        let (theirs, own) = theirs.split_at_mut(mine.len());
+        let own = &mut own[..mine.len()];
+        own.copy_from_slice(&data[mine.clone()]);
+        for member in 0..size {
+            let into = &mut data[mine.clone()];
+            match member {
+                0 if me == 0 => {}
+                0 => read(team, &step, 0, mine.start as u64, into)?,
+                _ if member == me => fold(into, own),
+                _ => {
+                    read(team, &step, member, mine.start as u64, theirs)?;
+                    fold(into, theirs);
+                }
+            }
+        }
         let step = exchange(team, call, place, &data[mine])?;
-        for member in (0..size).filter(|&member| is_wanted && member != me) {
+        for member in others().filter(|_| is_wanted) {
             read(team, &step, member, 0, &mut data[slice(member)])?;
         }
         Ok(())
@@ -108,17 +126,15 @@ pub(crate) fn scan(
     let place = Location::caller();
     for_each_chunk(data.len(), chunk, |range| {
         let step = exchange(team, call, place, &data[range.clone()])?;
-        fold_first(team, &step, count, 0, &mut data[range], &mut theirs, fold)
+        fold_first(team, &step, count, &mut data[range], &mut theirs, fold)
     })
 }
 
-/// Folds the data of the first `count` members, from byte `skip` of the step's on, into this
-/// member's; without any, leaves `into` as it is.
+/// Folds the data of the first `count` members; without any, leaves `into` as it is.
 fn fold_first(
     team: &Team<'_>,
     step: &Step,
     count: usize,
-    skip: usize,
     into: &mut [u8],
     theirs: &mut [u8],
     fold: &mut dyn FnMut(&mut [u8], &[u8]),
@@ -128,9 +144,9 @@ fn fold_first(
         match member {
             // What this member itself has given.
             0 if team.group().me == 0 => {}
-            0 => read(team, step, member, skip as u64, into)?,
+            0 => read(team, step, member, 0, into)?,
             _ => {
-                read(team, step, member, skip as u64, theirs)?;
+                read(team, step, member, 0, theirs)?;
                 fold(into, theirs);
             }
         }
@@ -173,7 +189,11 @@ pub(crate) fn all_to_all(
     let place = Location::caller();
     for_each_chunk(block, chunk, |range| {
         let part = |member: usize| member * block + range.start..member * block + range.end;
-        let step = exchange_parts(team, call, place, others().map(|member| &send[part(member)]))?;
+        let parts = others().enumerate().map(|(at, member)| {
+            let part = &send[part(member)];
+            ((at * part.len()) as u64, part)
+        });
+        let step = exchange_parts(team, call, place, parts)?;
         for member in others() {
             let mine = me - usize::from(me > member);
             read(team, &step, member, (mine * range.len()) as u64, &mut receive[part(member)])?;
@@ -189,23 +209,20 @@ pub(crate) fn exchange(
     place: &'static Location<'static>,
     mine: &[u8],
 ) -> Result<Step> {
-    exchange_parts(team, call, place, std::iter::once(mine))
+    exchange_parts(team, call, place, std::iter::once((0, mine)))
 }
 
-/// Makes one step: every member's `mine`, one behind the other, can be read when this returns.
+/// Makes one step: every member's parts, each with its place in the scratch space, can be read when
+/// this returns.
 fn exchange_parts<'m>(
     team: &Team<'_>,
     call: Call,
     place: &'static Location<'static>,
-    mine: impl Iterator<Item = &'m [u8]>,
+    parts: impl Iterator<Item = (u64, &'m [u8])>,
 ) -> Result<Step> {
     let step = team.enter_at(call, place)?;
-    let mut to = at::scratch(step.meeting);
-    let parts = mine.map(|part| {
-        let at = to;
-        to += part.len() as u64;
-        (at, part)
-    });
+    let start = at::scratch(step.meeting);
+    let parts = parts.map(|(skip, part)| (start + skip, part));
     team.context().put_own_parts(&team.group().area, parts)?;
     team.meet(&step)?;
     Ok(step)
