@@ -5,10 +5,11 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
-use corosensei::stack::{DefaultStack, Stack, StackPointer};
+use corosensei::stack::{Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::parked_wait::ParkedWait;
+use crate::stack::GuardedStack;
 
 /// The size of a fiber's stack. Protocols and tests need a fraction of it; untouched pages cost
 /// nothing.
@@ -57,7 +58,7 @@ impl Stacks {
             None => {
                 let made = self.made.get();
                 self.made.set(made + 1);
-                Ok(Shifted { stack: DefaultStack::new(STACK_BYTES)?, skipped: shift(made) })
+                Ok(Shifted { stack: GuardedStack::new(STACK_BYTES)?, skipped: shift(made) })
             }
         }
     }
@@ -67,7 +68,7 @@ impl Stacks {
 /// ranks have at the same place of theirs would compete for the same few lines of the processor's
 /// caches.
 struct Shifted {
-    stack: DefaultStack,
+    stack: GuardedStack,
     skipped: usize,
 }
 

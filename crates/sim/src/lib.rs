@@ -37,6 +37,7 @@ mod prefetch;
 pub mod profile;
 mod run;
 mod sleep;
+mod stack;
 mod store;
 mod tearing;
 mod timed;

@@ -1,6 +1,8 @@
 //! The limit on mappings of a process: each simulated rank has a stack.
 
-/// A stack and the guard at its end: two mappings for each rank.
+use crate::stack::GuardedStack;
+
+/// Where guards take mappings: a stack and the guard at its end.
 const MAPS_OF_EACH: u64 = 2;
 /// An upper bound on the other mappings of a process.
 const MAPS_OF_OTHERS: u64 = 1000;
@@ -10,7 +12,7 @@ const FEW: u32 = 4096;
 /// Refuses more ranks than the system lets a process have stacks for, before the first is made: at
 /// the limit, any allocation may be the one that fails, and not all of them can say so.
 pub(crate) fn check(ranks: u32) -> Result<(), String> {
-    if ranks <= FEW {
+    if ranks <= FEW || !GuardedStack::takes_mappings() {
         return Ok(());
     }
     let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
@@ -23,8 +25,8 @@ fn check_against(ranks: u32, maps_max: Option<u64>) -> Result<(), String> {
         Some(limit) if limit < needed => Err(format!(
             "no memory for the stacks of {ranks} ranks: each takes {MAPS_OF_EACH} mappings of the \
              process, and vm.max_map_count \
-             allows {limit}; raise it with `sysctl -w vm.max_map_count={needed}`, or simulate at \
-             most {} ranks",
+             allows {limit}; raise it with `sysctl -w vm.max_map_count={needed}`, simulate at most \
+             {} ranks, or use Linux 6.13 or later",
             limit.saturating_sub(MAPS_OF_OTHERS) / MAPS_OF_EACH
         )),
         _ => Ok(()),

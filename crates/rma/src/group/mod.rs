@@ -72,7 +72,11 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn new(fabric: &dyn Connection, area: Segment) -> Result<Group> {
         let (members, job) = (area.members.clone(), fabric.job());
-        let me = members.iter().position(|&rank| rank == job.rank);
+        // In the team of all ranks everybody is where its number says.
+        let me = match members.get(job.rank.index()) {
+            Some(&rank) if rank == job.rank => Some(job.rank.index()),
+            _ => members.iter().position(|&rank| rank == job.rank),
+        };
         let me = me.ok_or(Error::NotAMember { rank: job.rank, of: "team" })?;
         let one_node = members.iter().all(|&rank| job.topology.same_node(rank, members[0]));
         let crowded = job.is_crowded(members.iter().copied());

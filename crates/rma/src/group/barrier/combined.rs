@@ -43,6 +43,10 @@ const NEEDED: u64 = 1;
 /// A member posts from several threads, so that counts do not tell what has landed.
 const UNSURE: u64 = 2;
 
+/// Among more nodes nothing is counted: each member has a count for every node, and sends them all
+/// around, so that they would take more time than acknowledgements, and memory by the square.
+const NODES_MAX: u32 = 1024;
+
 /// The memory of a group's combined fence and barrier.
 pub(crate) struct Messages {
     segment: Segment,
@@ -84,17 +88,23 @@ pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<()> {
 }
 
 /// Returns the memory for messages, which the first sync allocates; `None` where the fabric does
-/// not count what lands, where some ranks are no members, and where there is no memory for it.
+/// not count what lands, where some ranks are no members or the nodes are too many, and where there
+/// is no memory for it.
 #[track_caller]
 fn messages<'t, V: Variant>(team: &'t Team<'_>) -> Result<Option<&'t Messages>> {
     let (context, group) = (team.context(), team.group());
     if let Some(messages) = group.messages.get() {
         return Ok(messages.as_ref());
     }
-    let (nodes, is_all) = (team.nodes(), group.size() == context.size() as usize);
-    let counted = context.counts_landings() && nodes.count() > 1 && (is_all || !V::COUNTS_ALL);
+    let is_all = group.size() == context.size() as usize;
+    let counted = context.counts_landings()
+        && (2..=NODES_MAX).contains(&context.topology().nodes())
+        && (is_all || !V::COUNTS_ALL)
+        && team.nodes().count() > 1;
     let made = if counted {
-        let set = if nodes.place == 0 { words_of_set(nodes, nodes.me) } else { 0 };
+        let nodes = team.nodes();
+        // As much for all, although most use none of it: lengths that differ have to be told.
+        let set = (0..nodes.count()).map(|node| words_of_set(nodes, node)).max().unwrap_or(0);
         match team.segment((HEAD + 2 * set) as u64 * 8, 8, Traffic::Uncounted) {
             Ok(segment) => {
                 let issued = nodes.ids.iter().map(|&node| context.issued_to(node)).collect();
