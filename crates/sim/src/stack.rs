@@ -49,12 +49,13 @@ impl Shared {
             unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }.ok()?;
         // Dropped, it is unmapped.
         let stack = Shared { start: StackPointer::new(start.addr())?, bytes };
-        // SAFETY: the first page of the mapping, which nobody uses yet.
-        let guarded = unsafe { libc::madvise(start, PAGE, MADV_GUARD_INSTALL) } == 0;
         // A huge page would be there for eight stacks as soon as one is used. A kernel without them
-        // refuses, and needs no such advice.
+        // refuses, and needs no such advice. It is given before the guard is made, while the kernel
+        // still joins the mapping to its neighbour's.
         // SAFETY: the mapping that was just made; the advice changes nothing of its contents.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxNoHugepage) };
+        // SAFETY: the first page of the mapping, which nobody uses yet.
+        let guarded = unsafe { libc::madvise(start, PAGE, MADV_GUARD_INSTALL) } == 0;
         guarded.then_some(stack)
     }
 }
