@@ -4,8 +4,9 @@ use farside::{BarrierKind, Error, Rank, Result, SyncKind, World};
 
 use crate::{ensure, ensure_eq};
 
-/// Lengths around the edges of what one message holds.
-const LENGTHS: [usize; 7] = [1, 3, 100, 2048, 4095, 4097, 20_000];
+/// Lengths around the edges of what a step, or one message, holds, and from where on work is shared
+/// or memory exposed.
+const LENGTHS: [usize; 9] = [1, 3, 100, 511, 513, 4095, 4097, 32_768, 33_001];
 
 pub(crate) fn barriers_in_a_row_separate(world: World) -> Result<()> {
     // Everybody counts up; after the barrier everybody sees all, and nobody sees the next round.

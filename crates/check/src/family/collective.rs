@@ -68,6 +68,22 @@ fn reduce_long(world: &World, round: u64) -> Result<()> {
     if world.rank() == root { is(data, [sum(world, round); 513]) } else { Ok(()) }
 }
 
+/// So long that members on several nodes expose what they have.
+fn exposed(world: &World, round: u64) -> Result<()> {
+    const LEN: usize = (256 << 10) / 8 + 1;
+    let (me, size) = (u64::from(world.rank().0), world.size() as usize);
+    let mut data = vec![round * 10 + me; LEN];
+    world.all_reduce(&mut data, |a, b| a + b)?;
+    is([data[0], data[LEN / 2], data[LEN - 1]], [sum(world, round); 3])?;
+    let all = world.all_gather(&vec![me; LEN])?;
+    is(
+        all.chunks_exact(LEN).map(|part| part[LEN - 1]).collect(),
+        (0..size as u64).collect::<Vec<_>>(),
+    )?;
+    let all = world.all_to_all(&vec![me; LEN * size])?;
+    is(all.chunks_exact(LEN).map(|part| part[0]).collect(), (0..size as u64).collect::<Vec<_>>())
+}
+
 fn all_gather(world: &World, round: u64) -> Result<()> {
     let all = world.all_gather(&[round * 10 + u64::from(world.rank().0)])?;
     is(all, world.ranks().map(|rank| round * 10 + u64::from(rank.0)).collect())
@@ -278,7 +294,11 @@ pub fn checks() -> Vec<Check> {
     };
     let two = Check::new("collective/split-far-2", "the same with two ranks", rounds(split))
         .setup(Setup::new(2).topology("node:2"));
-    all.map(many).chain([two]).chain(nonblocking()).collect()
+    let about = "all-reduce, all-gather and all-to-all of so much that it is exposed in windows";
+    let long = Check::new("collective/exposed-far", about, rounds(exposed))
+        .setup(Setup::new(3).topology("node:3"))
+        .policy(Policy::Pct { depth: 3 }, 100);
+    all.map(many).chain([two, long]).chain(nonblocking()).collect()
 }
 
 fn nonblocking() -> [Check; 4] {

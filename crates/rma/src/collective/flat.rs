@@ -79,10 +79,8 @@ pub(crate) fn reduce(
                 false => Ok(()),
             };
         }
-        let elements = data.len() / element;
-        let slice = |member: usize| {
-            member * elements / size * element..(member + 1) * elements / size * element
-        };
+        let bytes = data.len();
+        let slice = |member: usize| super::slice(bytes, element, size, member);
         // Nobody else reads what this member folds itself.
         let (mine, others) = (slice(me), || (0..size).filter(|&member| member != me));
         let parts = others().map(|member| (slice(member).start as u64, &data[slice(member)]));

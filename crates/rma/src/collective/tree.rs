@@ -5,12 +5,12 @@
 //! Differs:   members are numbered from the root on around a ring, so that a member's partners are
 //!            always 2^k away, whatever the root: log2 N channels in either direction serve all
 //!            collectives.
-//! State:     2 x log2 N channels of two 16 KiB buffers and three words on every member.
+//! State:     2 x log2 N channels of two 256 KiB buffers and three words on every member.
 //! Invariant: a channel holds at most two messages; message n is written only after n - 2 was
 //!            taken.
 //! Ordering:  a message is put before its flag is signalled (put_signal), and taken before the
 //!            sender hears so (`collectives_in_a_row_do_not_mix`).
-//! Cost:      for each 16 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce
+//! Cost:      for each 256 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce
 //!            both; all-gather and scan log2 N messages from each member, 1 more if exclusive;
 //!            all-to-all log2 N of half the data. Each message has 1 acknowledging signal.
 //! Checked:   conformance suite on a topology of several nodes, with thread and simulated ranks;

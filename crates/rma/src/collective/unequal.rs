@@ -8,7 +8,7 @@
 //! Ordering:  a meeting before the parts are fetched, and one before the window is freed
 //!            (`all_to_all_v_deals_unequal_parts`).
 //! Cost:      1 all-to-all of 24 bytes to each; then 1 barrier where all members share memory and
-//!            send 32 KiB at most, else allocating and freeing a window; 1 get for each part.
+//!            send 256 KiB at most, else allocating and freeing a window; 1 get for each part.
 //! Checked:   conformance suite; `farside check collective/all_to_all_v`: 3 ranks exhaustively.
 
 use std::panic::Location;
@@ -16,7 +16,7 @@ use std::panic::Location;
 use farside_fabric::{Error, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::{flat, tree};
+use super::{exposed, flat, tree};
 use crate::group::area::SCRATCH_BYTES;
 use crate::group::call::{Call, Kind};
 use crate::plain::Plain;
@@ -124,20 +124,12 @@ fn fetch_from_window<T: Plain>(
     parts: &[Part],
     receive: &mut [T],
 ) -> Result<()> {
-    let window = team.short_lived_window::<T>(send.len())?;
-    window.own().write(0, send)?;
-    team.barrier()?;
-    let fetched = team.context().scope(|scope| {
-        let mut rest = receive;
-        for (&rank, part) in team.members().iter().zip(parts) {
-            let (into, others) = rest.split_at_mut(part.len as usize);
-            rest = others;
-            if !into.is_empty() {
-                drop(scope.get_nb(window.at(rank, part.start as usize), into)?);
-            }
-        }
-        Ok(())
-    });
-    // The others wait for this member, whether it has got its parts or not.
-    window.free(team).and(fetched)
+    let mut rest = receive;
+    let mut wanted = Vec::with_capacity(parts.len());
+    for (&rank, part) in team.members().iter().zip(parts) {
+        let (into, others) = rest.split_at_mut(part.len as usize);
+        rest = others;
+        wanted.push((rank, part.start as usize, into));
+    }
+    exposed::fetch(team, send, wanted.into_iter())
 }

@@ -10,7 +10,9 @@ const LINE: u64 = 128;
 /// takes no memory.
 pub(crate) const SCRATCH_BYTES: u64 = 256 * 1024;
 /// The longest message of the tree collectives; each channel has room for two.
-pub(crate) const MESSAGE_BYTES: u64 = 16 * 1024;
+pub(crate) const MESSAGE_BYTES: u64 = 256 * 1024;
+/// The longest element of a reduction.
+pub(crate) const ELEMENT_BYTES: u64 = 16 * 1024;
 
 /// How many non-blocking collectives of a group can be under way.
 pub(crate) const PLACES: u32 = 8;

@@ -5,8 +5,8 @@ use zerocopy::IntoBytes;
 
 use super::Team;
 use crate::collective::nonblocking::{self, PendingBarrier, PendingReduce};
-use crate::collective::{flat, tree, unequal};
-use crate::group::area::MESSAGE_BYTES;
+use crate::collective::{exposed, flat, tree, unequal};
+use crate::group::area::ELEMENT_BYTES;
 use crate::group::barrier::{self, combined};
 use crate::group::call::{Call, Kind};
 use crate::group::variant::{Right, Variant};
@@ -156,6 +156,8 @@ impl Team<'_> {
         let call = Call::new(Kind::AllReduce, data.len());
         if self.group().one_node {
             flat::reduce(self, call, None, element, data, fold)
+        } else if data.len() >= exposed::BYTES_MIN {
+            exposed::all_reduce(self, call, element, data, fold)
         } else {
             let step = self.enter(call)?;
             tree::reduce(self, &step, 0, element, data, fold)?;
@@ -200,6 +202,8 @@ impl Team<'_> {
         let call = Call::new(Kind::AllGather, size_of_val(mine));
         if self.group().one_node {
             flat::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())
+        } else if all.len() * size_of::<T>() >= exposed::BYTES_MIN {
+            exposed::all_gather(self, call, mine, all)
         } else {
             tree::all_gather(self, &self.enter(call)?, mine.as_bytes(), all.as_mut_bytes())
         }
@@ -249,6 +253,8 @@ impl Team<'_> {
         let call = Call::new(Kind::AllToAll, size_of_val(send) / self.size());
         if self.group().one_node {
             flat::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes())
+        } else if size_of_val(send) >= exposed::BYTES_MIN {
+            exposed::all_to_all(self, call, send, receive)
         } else {
             tree::all_to_all(self, &self.enter(call)?, send.as_bytes(), receive.as_mut_bytes())
         }
@@ -458,14 +464,14 @@ impl Team<'_> {
         Team::from(self).into_all_reduce_nb_as::<V, T>(data, fold)
     }
 
-    /// An element of a reduction must fit into one message.
+    /// An element of a reduction must fit into one message, with others.
     fn check_element<T>(&self) -> Result<()> {
         match size_of::<T>() as u64 {
             0 => Err(Error::Unsupported { what: "a reduction of elements without size".into() }),
-            value if value > MESSAGE_BYTES => Err(Error::TooMuch {
+            value if value > ELEMENT_BYTES => Err(Error::TooMuch {
                 what: "bytes of an element of a reduction",
                 value,
-                limit: MESSAGE_BYTES,
+                limit: ELEMENT_BYTES,
             }),
             _ => Ok(()),
         }
