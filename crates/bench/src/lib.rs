@@ -17,6 +17,7 @@
 //! - [`mpi`]: a program over MPI's one-sided calls, with farside preloaded and without;
 //! - [`interference`]: what serving far memory costs the host it is on;
 //! - [`irregular`]: many small operations, by an aggregator and one by one;
+//! - [`sharing`]: how transfers between two nodes share the way;
 //! - [`driver`]: what all benches have in common; [`link`]: two nodes with a link between them;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
@@ -44,6 +45,7 @@ pub mod plot;
 pub mod record;
 mod report;
 pub mod rivals;
+pub mod sharing;
 pub mod shmem;
 pub mod start;
 pub mod sync;

@@ -160,7 +160,7 @@ impl Drop for Link {
 }
 
 /// Reads the throughput, in bytes per second, from what `iperf3 --json` prints.
-fn throughput(text: &str) -> Result<f64> {
+pub(crate) fn throughput(text: &str) -> Result<f64> {
     let value: serde_json::Value = serde_json::from_str(text).context("iperf3 prints no JSON")?;
     let bits = value["end"]["sum_received"]["bits_per_second"].as_f64();
     bits.map(|bits| bits / 8.0).context("iperf3 tells no throughput")

@@ -11,6 +11,7 @@ mod lu;
 mod mpi;
 mod ops;
 mod overlap;
+mod sharing;
 mod shmem;
 mod start;
 mod sync;
@@ -101,6 +102,12 @@ enum Bench {
     /// By an aggregator and, the first two, one by one; in OpenSHMEM one by one. Every result is
     /// checked.
     Irregular(irregular::Arguments),
+    /// How transfers between two nodes share the way
+    ///
+    /// Small operations of rank 0 alone (idle) and while another rank moves 1 MiB at a time
+    /// (beside_bulk); all ranks of the first node doing that (fair), and one beside a TCP stream of
+    /// iperf3 (beside_tcp). Jain's index is 1 if all get the same, and 1 of n if one gets all.
+    Sharing(sharing::Arguments),
     /// OpenSHMEM: one set of C programs, with farside's library and with Open MPI's
     ///
     /// Single operations of PE 0 on the last PE, collectives, and whole programs that check their
@@ -286,6 +293,7 @@ fn report(bench: Bench) -> Result<(Common, Report)> {
         Bench::Lu(arguments) => lu::run(arguments),
         Bench::Interference(arguments) => interference::run(arguments),
         Bench::Irregular(arguments) => irregular::run(arguments),
+        Bench::Sharing(arguments) => sharing::run(arguments),
         Bench::Shmem(arguments) => shmem::run(arguments),
         Bench::Mpi(arguments) => mpi::run(arguments),
         Bench::Dsm(arguments) => dsm::run(arguments),
@@ -316,6 +324,7 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "lu" => run_rank::<farside_bench::lu::Plan>(arguments),
         "interference" => run_rank::<farside_bench::interference::Plan>(arguments),
         "irregular" => run_rank::<farside_bench::irregular::Plan>(arguments),
+        "sharing" => run_rank::<farside_bench::sharing::Plan>(arguments),
         "dsm" => run_rank::<farside_bench::dsm::Plan>(arguments),
         other => bail!("there is no bench {other:?}"),
     }

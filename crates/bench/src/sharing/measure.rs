@@ -1,0 +1,190 @@
+//! What each rank of `farside bench sharing` runs.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use farside::{Error, Rank, Result, Window, World};
+use hdrhistogram::Histogram;
+
+use super::{BESIDE_BULK, BESIDE_TCP, FAIR, Plan};
+use crate::driver::sample;
+use crate::link::throughput;
+use crate::timing::Percentiles;
+
+/// The length of a long transfer.
+const BULK_BYTES: usize = 1 << 20;
+
+/// Runs a plan as a rank; rank 0 returns its sample.
+pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
+    let half = world.size().div_ceil(2);
+    let job = Job {
+        world,
+        bulk: world.window(BULK_BYTES)?,
+        word: world.window(1)?,
+        // A rank of the first node has its own target on the second.
+        target: Rank(world.rank().0 + half),
+    };
+    let me = world.rank();
+    let is_sender = job.target.0 < world.size();
+    let server = match plan.case.as_str() {
+        BESIDE_TCP if me == Rank(half) => Some(Stream::serve()?),
+        _ => None,
+    };
+    // Whatever is touched first is touched before.
+    if is_sender {
+        job.transfer()?;
+    }
+    world.barrier()?;
+    let (mut small, mut bytes_per_s) = (None, 0.0);
+    match plan.case.as_str() {
+        BESIDE_BULK if me == Rank(1) => bytes_per_s = job.transfers(plan.time)?,
+        FAIR if is_sender => bytes_per_s = job.transfers(plan.time)?,
+        BESIDE_TCP if me == Rank(0) => {
+            let stream = Stream::send(plan)?;
+            bytes_per_s = job.transfers(plan.time)?;
+            small = stream.bytes_per_s()?;
+        }
+        FAIR | BESIDE_TCP => {}
+        _ if me == Rank(0) => small = job.small(plan.time)?,
+        _ => {}
+    }
+    world.barrier()?;
+    drop(server);
+    let mut rates = world.all_gather(&[bytes_per_s])?;
+    rates.retain(|&rate| rate > 0.0);
+    job.bulk.free(world)?;
+    job.word.free(world)?;
+    if me != Rank(0) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![told(&plan.case, small, &rates)])
+}
+
+/// What rank 0 has found beside the rates of long transfers.
+#[derive(Clone, Copy)]
+enum Small {
+    Times(Percentiles),
+    /// The rate of a TCP stream.
+    Stream(f64),
+}
+
+fn told(case: &str, small: Option<Small>, rates: &[f64]) -> String {
+    let times = match small {
+        Some(Small::Times(times)) => Some(times),
+        _ => None,
+    };
+    let mut shares = rates.to_vec();
+    if let Some(Small::Stream(rate)) = small {
+        shares.push(rate);
+    }
+    let total = (!rates.is_empty()).then(|| rates.iter().sum());
+    let figures =
+        [times.map(|times| times.p50_ns), times.map(|times| times.p99_ns), total, jain(&shares)];
+    sample(case, &[], &figures)
+}
+
+/// Jain's index of fairness: 1 if all have the same, 1 of n if one has all.
+fn jain(shares: &[f64]) -> Option<f64> {
+    let (sum, squares): (f64, f64) = (shares.iter().sum(), shares.iter().map(|x| x * x).sum());
+    (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+struct Job<'w> {
+    world: &'w World,
+    bulk: Window<u8>,
+    word: Window<u64>,
+    target: Rank,
+}
+
+impl Job<'_> {
+    /// One long transfer, complete at its target.
+    fn transfer(&self) -> Result<()> {
+        let data = vec![1u8; BULK_BYTES];
+        self.world.put(&data, self.bulk.at(self.target, 0))?;
+        self.world.flush(self.target)
+    }
+
+    /// Long transfers for so long; returns bytes a second.
+    fn transfers(&self, time: Duration) -> Result<f64> {
+        let (data, begin, mut count) = (vec![1u8; BULK_BYTES], Instant::now(), 0);
+        while begin.elapsed() < time {
+            self.world.put(&data, self.bulk.at(self.target, 0))?;
+            self.world.flush(self.target)?;
+            count += 1;
+        }
+        Ok((count * BULK_BYTES) as f64 / begin.elapsed().as_secs_f64())
+    }
+
+    /// Operations on one word, each timed, for so long.
+    fn small(&self, time: Duration) -> Result<Option<Small>> {
+        let mut times = Histogram::<u64>::new(3).expect("a histogram may keep three digits");
+        let begin = Instant::now();
+        let mut before = begin;
+        while before - begin < time {
+            self.world.fetch_add(self.word.at(self.target, 0), 1)?;
+            let now = Instant::now();
+            let took_ns = (now - before).as_nanos() as u64;
+            times.record(took_ns).expect("the histogram grows with its values");
+            before = now;
+        }
+        Ok(Percentiles::of(&times).map(Small::Times))
+    }
+}
+
+/// One end of a TCP stream by `iperf3`, which ends with it.
+struct Stream(Child);
+
+impl Stream {
+    fn serve() -> Result<Stream> {
+        Stream::start(&["--server", "--one-off"], Stdio::null())
+    }
+
+    /// Sends for a little longer than the plan says, so that what is measured is beside it.
+    fn send(plan: &Plan) -> Result<Stream> {
+        let address = plan.second.map(|address| address.to_string()).unwrap_or_default();
+        let seconds = (plan.time.as_secs() + 1).to_string();
+        let words = ["--client", &address, "--json", "--time", &seconds];
+        Stream::start(&words, Stdio::piped())
+    }
+
+    fn start(words: &[&str], out: Stdio) -> Result<Stream> {
+        let mut command = Command::new("iperf3");
+        command.args(words).stdin(Stdio::null()).stdout(out).stderr(Stdio::null());
+        command.spawn().map(Stream).map_err(|error| failed(&error))
+    }
+
+    /// Waits for its end.
+    fn bytes_per_s(mut self) -> Result<Option<Small>> {
+        let mut text = String::new();
+        if let Some(out) = &mut self.0.stdout {
+            std::io::Read::read_to_string(out, &mut text).map_err(|error| failed(&error))?;
+        }
+        match throughput(&text) {
+            Ok(rate) => Ok(Some(Small::Stream(rate))),
+            Err(error) => Err(Error::Program(format!("iperf3 failed: {error:#}"))),
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn failed(error: &std::io::Error) -> Error {
+    Error::Program(format!("iperf3 cannot be run: {error}; install iperf3"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_between_all_and_one() {
+        assert_eq!(jain(&[2.0, 2.0, 2.0]), Some(1.0));
+        assert_eq!(jain(&[3.0, 0.0, 0.0]), Some(1.0 / 3.0));
+        assert_eq!((jain(&[1.0]), jain(&[0.0, 0.0])), (None, None));
+    }
+}
