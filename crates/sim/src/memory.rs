@@ -9,7 +9,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// What parts are aligned to.
 const PAGE: usize = 4096;
 /// From how many bytes on a part is mapped and not allocated.
-const MAPPED_BYTES_MIN: usize = 64 << 10;
+const MAPPED_BYTES_MIN: usize = 16 << 10;
 
 /// One rank's part of a segment.
 pub(crate) struct Memory {
