@@ -14,6 +14,11 @@ use crate::timing::Percentiles;
 /// The length of a long transfer.
 const BULK_BYTES: usize = 1 << 20;
 
+/// Port 5201 of a socket, and the other end of one that listens, as the system's tables show them.
+const LISTENING: &str = ":1451 00000000";
+/// How long `iperf3` may take to start.
+const START: Duration = Duration::from_secs(10);
+
 /// Runs a plan as a rank; rank 0 returns its sample.
 pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     let half = world.size().div_ceil(2);
@@ -135,8 +140,23 @@ impl Job<'_> {
 struct Stream(Child);
 
 impl Stream {
+    /// Returns when it listens. Nothing says so but the system: a connection to see would be the
+    /// only one that it takes.
     fn serve() -> Result<Stream> {
-        Stream::start(&["--server", "--one-off"], Stdio::null())
+        let stream = Stream::start(&["--server", "--one-off"], Stdio::null())?;
+        let listens = |table: &str| {
+            let text = std::fs::read_to_string(table).unwrap_or_default();
+            text.lines().any(|line| line.contains(LISTENING))
+        };
+        let begin = Instant::now();
+        while !listens("/proc/net/tcp") && !listens("/proc/net/tcp6") {
+            if begin.elapsed() > START {
+                return Err(Error::Program("iperf3 does not listen; is it installed?".into()));
+            }
+            // sleep: another process starts, and says nowhere that it has.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(stream)
     }
 
     /// Sends for a little longer than the plan says, so that what is measured is beside it.

@@ -16,7 +16,7 @@ use std::panic::Location;
 use farside_fabric::{Error, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::{exposed, flat, tree};
+use super::{flat, tree};
 use crate::group::area::SCRATCH_BYTES;
 use crate::group::call::{Call, Kind};
 use crate::plain::Plain;
@@ -124,12 +124,20 @@ fn fetch_from_window<T: Plain>(
     parts: &[Part],
     receive: &mut [T],
 ) -> Result<()> {
-    let mut rest = receive;
-    let mut wanted = Vec::with_capacity(parts.len());
-    for (&rank, part) in team.members().iter().zip(parts) {
-        let (into, others) = rest.split_at_mut(part.len as usize);
-        rest = others;
-        wanted.push((rank, part.start as usize, into));
-    }
-    exposed::fetch(team, send, wanted.into_iter())
+    let window = team.short_lived_window::<T>(send.len())?;
+    window.own().write(0, send)?;
+    team.barrier()?;
+    let fetched = team.context().scope(|scope| {
+        let mut rest = receive;
+        for (&rank, part) in team.members().iter().zip(parts) {
+            let (into, others) = rest.split_at_mut(part.len as usize);
+            rest = others;
+            if !into.is_empty() {
+                drop(scope.get_nb(window.at(rank, part.start as usize), into)?);
+            }
+        }
+        Ok(())
+    });
+    // The others wait for this member, whether it has got its parts or not.
+    window.free(team).and(fetched)
 }

@@ -58,6 +58,8 @@ pub(crate) struct Group {
     /// where it does not apply).
     pub(crate) nodes: OnceCell<Nodes>,
     pub(crate) messages: OnceCell<Option<Messages>>,
+    /// Room for long collectives across nodes, from the first one on.
+    pub(crate) exposed: RefCell<Option<Arc<Segment>>>,
     /// How many non-blocking collectives this member has started, the last in each place, and how
     /// many have a handle that was neither waited for nor dropped.
     pub(crate) started: Cell<u32>,
@@ -95,6 +97,7 @@ impl Group {
             pool: RefCell::default(),
             nodes: OnceCell::new(),
             messages: OnceCell::new(),
+            exposed: RefCell::default(),
             started: Cell::new(0),
             places: [const { Cell::new(None) }; area::PLACES as usize],
             under_way: Cell::new(0),

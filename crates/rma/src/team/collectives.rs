@@ -203,7 +203,7 @@ impl Team<'_> {
         if self.group().one_node {
             flat::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())
         } else if all.len() * size_of::<T>() >= exposed::BYTES_MIN {
-            exposed::all_gather(self, call, mine, all)
+            exposed::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())
         } else {
             tree::all_gather(self, &self.enter(call)?, mine.as_bytes(), all.as_mut_bytes())
         }
@@ -254,7 +254,7 @@ impl Team<'_> {
         if self.group().one_node {
             flat::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes())
         } else if size_of_val(send) >= exposed::BYTES_MIN {
-            exposed::all_to_all(self, call, send, receive)
+            exposed::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes())
         } else {
             tree::all_to_all(self, &self.enter(call)?, send.as_bytes(), receive.as_mut_bytes())
         }

@@ -224,6 +224,9 @@ impl<'w> Team<'w> {
                 if let Some(messages) = messages {
                     self.context.fabric().deregister(messages.segment())?;
                 }
+                if let Some(room) = group.exposed.take() {
+                    self.context.fabric().deregister(room.id)?;
+                }
                 self.context.fabric().deregister(group.area.id)
             }
         }
