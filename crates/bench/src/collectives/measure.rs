@@ -87,8 +87,8 @@ impl Exchange {
         }
     }
 
-    /// Gives this rank's own number in the first and in the last element, which are looked at in the
-    /// end: what those hold that were not the root is unspecified.
+    /// Gives this rank's own number in the first and in the last element, which are looked at in
+    /// the end: what those hold that were not the root is unspecified.
     fn mark_own(&mut self, world: &World) {
         let (own, last) = (f64::from(world.rank().0) + 1.0, self.numbers.len() - 1);
         (self.numbers[0], self.numbers[last]) = (own, own);

@@ -1,5 +1,5 @@
-//! `farside bench collectives`: broadcasts, reductions, exchanges of all with all, and a pipeline of
-//! single values, beside those of MPI and OpenSHMEM.
+//! `farside bench collectives`: broadcasts, reductions, exchanges of all with all, and a pipeline
+//! of single values, beside those of MPI and OpenSHMEM.
 
 mod measure;
 mod pipeline;

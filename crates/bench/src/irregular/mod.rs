@@ -1,5 +1,5 @@
-//! `farside bench irregular`: many small operations on other ranks' memory, by an aggregator and one
-//! by one, beside the same in OpenSHMEM.
+//! `farside bench irregular`: many small operations on other ranks' memory, by an aggregator and
+//! one by one, beside the same in OpenSHMEM.
 
 mod report;
 

@@ -22,8 +22,8 @@ const LONG_BYTES: usize = 8 << 10;
 /// How long all of it may take.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A message of as many bytes one way, and one of 8 bytes the other, as the limit of every case that
-/// is as much: an operation and its answer.
+/// A message of as many bytes one way, and one of 8 bytes the other, as the limit of every case
+/// that is as much: an operation and its answer.
 pub(super) fn run(plan: &Plan, provider: Option<&str>) -> Result<String> {
     // What follows the name says who executes what; it is not libfabric's.
     let name = provider

@@ -1,13 +1,13 @@
 //! Long collectives across nodes: members expose what they have in memory that the group keeps, and
 //! each fetches what it needs straight from there, so that long transfers go as fast as gets.
 //!
-//! Paper:     none; a reduction is the reduce-scatter and all-gather that MPI libraries use for long
-//!            vectors.
+//! Paper:     none; a reduction is the reduce-scatter and all-gather that MPI libraries use for
+//!            long vectors.
 //! Differs:   slices are fetched from everybody at once, not passed on in steps.
 //! State:     on every member, room for the longest call so far, rounded up to a power of two.
 //! Invariant: what a member exposes stays until all members have fetched their parts.
-//! Ordering:  a meeting before parts are fetched, one more before the slices of a reduction are, and
-//!            one before the room is used again (`all_reduce_gives_all_the_same_bits`,
+//! Ordering:  a meeting before parts are fetched, one more before the slices of a reduction are,
+//!            and one before the room is used again (`all_reduce_gives_all_the_same_bits`,
 //!            `all_gather_keeps_the_order`, `all_to_all_transposes`).
 //! Cost:      2 barriers, 1 get from each member; a reduction 3, and twice that many gets, of
 //!            slices. The first call of its length allocates.

@@ -1,6 +1,6 @@
 //! Collectives that move data, one file for each algorithm: [`flat`] where the members share
-//! memory, [`tree`] across nodes and [`exposed`] where that is long, [`unequal`] and [`nonblocking`]
-//! in either case.
+//! memory, [`tree`] across nodes and [`exposed`] where that is long, [`unequal`] and
+//! [`nonblocking`] in either case.
 
 pub(crate) mod exposed;
 pub(crate) mod flat;
