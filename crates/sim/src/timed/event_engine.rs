@@ -344,6 +344,7 @@ impl EventEngine {
             at_ns: self.now_ns,
             missed: has_missed(&flight.body, &reply),
             by: flight.role.into(),
+            is_message: self.network.ranks_take_messages && self.store.is_message(&flight.body),
         };
         let done_ns = match flight.piggybacked {
             true => self.network.carried_out(&arrival),

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use farside_fabric::random::SplitMix;
-use farside_fabric::{Error, Rank, Result, SegmentId, Topology, Width};
+use farside_fabric::{Error, Rank, Result, Topology, Width};
 
 use crate::profile::{Carrier, Profile, figure, given, optional, whole};
 use crate::store::{Accumulation, Body};
@@ -34,8 +34,8 @@ pub(crate) struct Network {
     has_one_medium: bool,
     /// True if a rank that waits takes an agent's messages itself, without waking its own agent.
     ranks_take_answers: bool,
-    /// True if a rank takes what others post into the library's own memory, as it takes messages.
-    ranks_take_messages: bool,
+    /// True if a rank takes the messages of collectives itself.
+    pub(crate) ranks_take_messages: bool,
     /// True if agents acknowledge nothing that was posted.
     agents_are_silent: bool,
     line_ns: u64,
@@ -114,6 +114,8 @@ pub(crate) struct Arrival<'a> {
     /// True of a compare-swap that found another value than it expected.
     pub(crate) missed: bool,
     pub(crate) by: Sender,
+    /// True of a message of a collective, if ranks take them.
+    pub(crate) is_message: bool,
 }
 
 /// The sender of an operation, and whether it waits for the answer.
@@ -269,7 +271,8 @@ impl Network {
         let begin_ns = at_ns.max(busy.receiving_ns);
         busy.receiving_ns = begin_ns + needs_ns;
         if self.sends_and_receives_by_turns {
-            delay(&mut busy.sending_ns, begin_ns, needs_ns);
+            // Also of what must wait for its turn to be received: it crosses the same bus.
+            delay(&mut busy.sending_ns, at_ns, needs_ns);
         }
         begin_ns + needs_ns
     }
@@ -302,12 +305,11 @@ impl Network {
     }
 
     /// Returns whether the target rank, which polls for it, takes a message itself, and does not
-    /// wake its agent: the answer of an agent that it has asked, or a message of the library.
+    /// wake its agent: the answer of an agent that it has asked, or a message of a collective.
     fn is_taken_by_rank(&self, arrival: &Arrival<'_>) -> bool {
-        let is_message = || arrival.body.segment() == Some(SegmentId::ROOT);
         let takes = match arrival.by {
             Sender::Agent => self.ranks_take_answers,
-            Sender::RankThatPosts => self.ranks_take_messages && is_message(),
+            Sender::RankThatPosts => arrival.is_message,
             Sender::RankThatWaits => false,
         };
         takes && self.carrier(arrival) == Carrier::Agent

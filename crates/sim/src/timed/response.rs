@@ -114,7 +114,15 @@ impl EventEngine {
         if self.contention.loses(self.network.waiting(route, node, at_ns)) {
             return;
         }
-        let (missed, by) = (false, Sender::RankThatPosts);
-        self.network.carry_out(&Arrival { route, node, target, body: &body, at_ns, missed, by });
+        self.network.carry_out(&Arrival {
+            route,
+            node,
+            target,
+            body: &body,
+            at_ns,
+            missed: false,
+            by: Sender::RankThatPosts,
+            is_message: false,
+        });
     }
 }

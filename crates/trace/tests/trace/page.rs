@@ -112,8 +112,9 @@ const look = (name) => {
   const inSight = rows.map((_, row) => row)
       .filter((row) => yOf(row) >= AXIS && yOf(row) + size.row <= size.height);
   seen[name + "Rows"] = inSight.length;
-  seen[name + "Blank"] = inSight.filter((row) => !coloured(chart, size.labels, yOf(row),
-      size.width - size.labels, size.row)).length;
+  // A rank that waits beside an operation has a second row, all of it grey.
+  seen[name + "Blank"] = inSight.filter((row) => !rows[row].lane &&
+      !coloured(chart, size.labels, yOf(row), size.width - size.labels, size.row)).length;
   seen[name + "Overview"] = coloured(overview, 0, 0, overview.clientWidth, CROWD);
   const [red, green, blue] = chart.getContext("2d").getImageData(3, 3, 1, 1).data;
   seen[name + "Ground"] = Math.max(red, green, blue) < 96 ? "dark" : "light";
@@ -131,7 +132,7 @@ const look = (name) => {
 };
 look("first");
 document.body.style.width = "340px";
-document.body.style.height = "480px";
+document.body.style.height = "400px";
 again();
 look("resized");
 seen.looked = "yes";

@@ -355,7 +355,7 @@ fn mutants() -> Vec<Check> {
             Base::Published,
             &["W", "R"],
         )
-        .mutant(Promise::Progress, "deadlock"),
+        .mutant(Promise::Progress, "had left"),
         check::<variant::WithoutCount>(
             "epoch/published-without-count",
             "the agent frees a target when the first reader leaves",
