@@ -298,7 +298,7 @@ fn mutant<W: Variant>(name: &'static str, about: &'static str, script: Script) -
 
 /// All checks of maps.
 pub fn checks() -> Vec<Check> {
-    [rights(), mutants()].into_iter().flatten().collect()
+    [rights(), of_fixed_size(), mutants()].into_iter().flatten().collect()
 }
 
 fn rights() -> Vec<Check> {
@@ -345,6 +345,13 @@ fn rights() -> Vec<Check> {
         Check::new("map/default-rw", "under the default lock", locked(rw::Kind::Default))
             .setup(Setup::new(3))
             .policy(pct(), 3000),
+    ]
+}
+
+/// The tables of a fixed size.
+fn of_fixed_size() -> Vec<Check> {
+    let pct = || Policy::Pct { depth: 3 };
+    vec![
         Check::new(
             "map/fixed",
             "the map of a fixed size: three ranks, one slot",

@@ -287,12 +287,47 @@ pub(super) fn checks() -> Vec<Check> {
         &["w", "a"],
     ));
     checks.extend(mutants());
+    checks.extend(mutants_of_published());
     checks
 }
 
+const FLUSH: &str = "ends an epoch while its operations are under way";
+const STEPS: &str = "looks whether a target is free, and then takes it";
+
+fn mutants_of_published() -> Vec<Check> {
+    vec![
+        check::<variant::WithoutFlush>(
+            "epoch/published-without-flush",
+            FLUSH,
+            Base::Published,
+            &["w", "w"],
+        )
+        .mutant(Promise::Visibility, "was written"),
+        check::<variant::InTwoSteps>(
+            "epoch/published-in-two-steps",
+            STEPS,
+            Base::Published,
+            &["w", "w"],
+        )
+        .mutant(Promise::Exclusion, "meets the writer"),
+        check::<variant::WithoutGrant>(
+            "epoch/published-without-grant",
+            "the agent lets its queue in without a word",
+            Base::Published,
+            &["W", "R"],
+        )
+        .mutant(Promise::Progress, "had left"),
+        check::<variant::WithoutCount>(
+            "epoch/published-without-count",
+            "the agent frees a target when the first reader leaves",
+            Base::Published,
+            &["R", "W", "R"],
+        )
+        .mutant(Promise::Exclusion, "meets 1 readers inside"),
+    ]
+}
+
 fn mutants() -> Vec<Check> {
-    const FLUSH: &str = "ends an epoch while its operations are under way";
-    const STEPS: &str = "looks whether a target is free, and then takes it";
     let direct = Base::Direct(0);
     vec![
         check::<variant::WithoutFlush>("epoch/direct-without-flush", FLUSH, direct, &["w", "w"])
@@ -335,34 +370,6 @@ fn mutants() -> Vec<Check> {
             &["w", "w"],
         )
         .mutant(Promise::Progress, "had left"),
-        check::<variant::WithoutFlush>(
-            "epoch/published-without-flush",
-            FLUSH,
-            Base::Published,
-            &["w", "w"],
-        )
-        .mutant(Promise::Visibility, "was written"),
-        check::<variant::InTwoSteps>(
-            "epoch/published-in-two-steps",
-            STEPS,
-            Base::Published,
-            &["w", "w"],
-        )
-        .mutant(Promise::Exclusion, "meets the writer"),
-        check::<variant::WithoutGrant>(
-            "epoch/published-without-grant",
-            "the agent lets its queue in without a word",
-            Base::Published,
-            &["W", "R"],
-        )
-        .mutant(Promise::Progress, "had left"),
-        check::<variant::WithoutCount>(
-            "epoch/published-without-count",
-            "the agent frees a target when the first reader leaves",
-            Base::Published,
-            &["R", "W", "R"],
-        )
-        .mutant(Promise::Exclusion, "meets 1 readers inside"),
         check::<variant::WithoutCount>(
             "epoch/backoff-without-count",
             "the agent frees a target when the first reader leaves",
