@@ -1,4 +1,7 @@
 //! The entry of a lock whose release is posted, which differs from the next by its names.
+//!
+//! Cost:      a call to take the lock and a call to release it, which nobody waits for.
+//! Checked:   as its lock is; the variant without a flush must be caught.
 
 use super::{Kind, QUICK, Variant};
 use crate::lock::frame::Algorithm;
