@@ -108,32 +108,6 @@ fn pairs_are_the_hosts_unless_the_interface_has_them() {
 }
 
 #[test]
-fn what_is_sent_and_what_arrives_share_the_bus_of_one_processor() {
-    // Rank 0 sends to the last rank; rank 1 sends as much to rank 0 meanwhile, or nothing.
-    let sends = |both: bool| {
-        move |world: &World, last| {
-            let window = world.window::<u8>(1 << 18)?;
-            let to = match world.rank() {
-                Rank(0) => last,
-                Rank(1) if both => Rank(0),
-                _ => return Ok(()),
-            };
-            for at in (0..1 << 18).step_by(1 << 12) {
-                world.put(&[1u8; 1 << 12], window.at(to, at))?;
-            }
-            world.flush(to)
-        }
-    };
-    let name = "myrinet-lanai4";
-    let of =
-        |profile: &Profile| (took_ns(profile, 3, sends(false)), took_ns(profile, 3, sends(true)));
-    let (alone, both) = of(&Profile::load(name).unwrap());
-    assert!(both * 10 > alone * 16, "{both} and {alone}");
-    let (alone, both) = of(&without(name, &[("interface", "one_processor")]));
-    assert!(both * 10 < alone * 11, "{both} and {alone}");
-}
-
-#[test]
 fn replies_take_time_of_both_interfaces() {
     let gets = |world: &World, last| {
         let window = world.window::<u8>(1 << 16)?;
