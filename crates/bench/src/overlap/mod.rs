@@ -209,12 +209,12 @@ pub fn run(options: &Options) -> Result<Findings> {
     driver::run(&options.setting, &plans, &left_out)
 }
 
+/// Some cases, and the processors of the rank that computes and of all others.
+type Placed = (Vec<String>, Option<(Cores, Cores)>);
+
 /// Which cases are measured with which processors: what hides computation both with everybody
 /// anywhere and, where processors can be put aside, with one for the rank that computes.
-fn placements(
-    cases: Vec<String>,
-    apart: Option<&(Cores, Cores)>,
-) -> Vec<(Vec<String>, Option<(Cores, Cores)>)> {
+fn placements(cases: Vec<String>, apart: Option<&(Cores, Cores)>) -> Vec<Placed> {
     let hiding: Vec<String> = cases.iter().filter(|&case| case != LATENCY).cloned().collect();
     let all = [(cases, None), (hiding, apart.cloned())];
     let last = if apart.is_some() { 2 } else { 1 };
@@ -262,7 +262,7 @@ mod tests {
     fn what_hides_computation_is_measured_in_both_placements() {
         let of = |cases: &[&str], apart| {
             let cases = cases.iter().map(|&case| case.to_owned()).collect();
-            let told = |(cases, apart): (Vec<String>, Option<_>)| (cases, apart.is_some());
+            let told = |(cases, apart): Placed| (cases, apart.is_some());
             placements(cases, apart).into_iter().map(told).collect::<Vec<_>>()
         };
         let cores: (Cores, Cores) = ("0".parse().unwrap(), "1".parse().unwrap());
