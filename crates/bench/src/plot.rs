@@ -26,10 +26,10 @@ use std::fmt::Write as _;
 
 pub use axis::{Axis, Scale, Unit};
 pub use bars::{BarChart, Group};
+pub use farside_apps::svg::escape;
 
 use axis::Domain;
 use frame::{Frame, Texts};
-use svg::escape;
 
 /// One curve.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,8 +8,6 @@ use farside_apps::shared::{self, Options, Program};
 use farside_bench::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit, index_html};
 use farside_testing::browser::{Page, browser, found};
 
-const SIZES: [(u32, u32); 3] = [(1400, 900), (1000, 600), (400, 800)];
-
 /// Looks at the page and writes what it finds into attributes of the document: how many images
 /// there are, how many have no coloured pixels, how many figures overlap, and how far the page is
 /// wider than the window; once more after the page was made narrower.
@@ -118,19 +116,16 @@ fn every_plot_and_picture_is_there_at_three_sizes_in_both_schemes_and_after_a_re
     let scratch = std::env::temp_dir().join(format!("farside-plots-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).unwrap();
     let count = draw(&scratch);
-    for size in SIZES {
-        for is_dark in [false, true] {
-            let page = Page { directory: &scratch, file: "index.html", size, is_dark };
-            let tag = page.look(&browser);
-            let at = |name: &str| found(&tag, name);
-            assert_eq!(at("looked"), "yes", "{tag}");
-            assert_eq!(at("scheme"), if is_dark { "dark" } else { "light" }, "{tag}");
-            assert_eq!((at("images"), at("blank")), (count.to_string(), String::new()), "{tag}");
-            for which in ["first", "resized"] {
-                let number = |name: &str| at(&format!("{which}-{name}")).parse::<i64>().unwrap();
-                assert_eq!(number("overlaps"), 0, "{which} at {size:?}: {tag}");
-                assert!(number("wider") <= 0, "{which} at {size:?}: {tag}");
-            }
+    for page in Page::new(&scratch, "index.html").everywhere() {
+        let (tag, size) = (page.look(&browser), page.size);
+        let at = |name: &str| found(&tag, name);
+        assert_eq!(at("looked"), "yes", "{tag}");
+        assert_eq!(at("scheme"), if page.is_dark { "dark" } else { "light" }, "{tag}");
+        assert_eq!((at("images"), at("blank")), (count.to_string(), String::new()), "{tag}");
+        for which in ["first", "resized"] {
+            let number = |name: &str| at(&format!("{which}-{name}")).parse::<i64>().unwrap();
+            assert_eq!(number("overlaps"), 0, "{which} at {size:?}: {tag}");
+            assert!(number("wider") <= 0, "{which} at {size:?}: {tag}");
         }
     }
     std::fs::remove_dir_all(&scratch).unwrap();

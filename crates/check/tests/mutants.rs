@@ -54,14 +54,19 @@ caught! {
     fn a_cell_of_the_lost_that_is_used_again_is_caught: "map/without-abandoning";
     fn an_element_without_order_is_caught: "map/fixed-without-order";
     fn an_element_without_a_second_look_is_caught: "map/fixed-without-second-look";
+    fn an_integer_without_order_is_caught: "map/integers-without-order";
+    fn an_integer_without_a_second_look_is_caught: "map/integers-without-second-look";
     fn an_epoch_without_flush_is_caught:
         "epoch/direct-without-flush", "epoch/backoff-without-flush",
-        "epoch/two-sided-without-flush";
+        "epoch/published-without-flush", "epoch/two-sided-without-flush";
     fn a_target_that_is_taken_in_two_steps_is_caught:
-        "epoch/direct-in-two-steps", "epoch/backoff-in-two-steps";
+        "epoch/direct-in-two-steps", "epoch/backoff-in-two-steps",
+        "epoch/published-in-two-steps";
     fn a_reader_that_stays_is_caught: "epoch/direct-without-withdrawing";
-    fn a_queue_that_nobody_lets_in_is_caught: "epoch/direct-without-grant";
-    fn an_agent_that_does_not_count_is_caught: "epoch/backoff-without-count";
+    fn a_queue_that_nobody_lets_in_is_caught:
+        "epoch/direct-without-grant", "epoch/published-without-grant";
+    fn an_agent_that_does_not_count_is_caught:
+        "epoch/backoff-without-count", "epoch/published-without-count";
     fn a_target_that_grants_everything_is_caught: "epoch/two-sided-without-exclusion";
     fn a_target_that_is_deaf_is_caught: "epoch/two-sided-without-serving";
     fn a_fence_without_flush_is_caught: "epoch/fence-without-flush";

@@ -6,7 +6,8 @@
 //! - [`HashMap`]: keys and values of plain data, distributed over the ranks, which grows while
 //!   everybody uses it;
 //! - [`Aggregator`]: items for other ranks, sent in packets and handled where they arrive;
-//! - [`FixedMap`]: the hash table of a fixed size that \[RMALOCK16\] measures its locks with.
+//! - [`FixedSet`]: the hash table of a fixed size that \[RMALOCK16\] measures its locks with, and
+//!   [`FixedMap`], the same with values.
 //!
 //! This crate knows no fabric, no thread, no socket and no clock: everything runs on every fabric,
 //! and in the simulator.
@@ -18,4 +19,4 @@ mod protocol;
 
 pub use aggregator::Aggregator;
 pub use array::GlobalArray;
-pub use map::{FixedMap, HashMap};
+pub use map::{FixedMap, FixedSet, HashMap};

@@ -4,8 +4,10 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use farside::fabric::counting::Counts;
+use farside::fabric::observed::Kind;
 use farside::map::{Options, Synchronization};
-use farside::{Error, FixedMap, HashMap, Rank, Result, World, rw};
+use farside::{Error, FixedMap, FixedSet, HashMap, Local, Rank, Result, World, rw};
 use proptest::prelude::*;
 use support::{Numbers, ensure, on_every_fabric};
 
@@ -118,6 +120,32 @@ fn fixed(world: &World, synchronization: &Synchronization) -> Result<()> {
     map.free(world)
 }
 
+fn integers(world: &World, synchronization: &Synchronization) -> Result<()> {
+    let set = FixedSet::new(world, 7, 60, synchronization)?;
+    let me = u64::from(world.rank().0);
+    let mut new = 0;
+    for integer in 0..10 {
+        let own = 1000 + integer * 100 + me;
+        ensure(set.insert(world, own)?, || "a fresh integer was there".into())?;
+        ensure(!set.insert(world, own)?, || "an integer was lost".into())?;
+        new += u64::from(set.insert(world, integer)?);
+    }
+    let mut sum = [new];
+    world.all_reduce(&mut sum, |one, other| one + other)?;
+    ensure(sum == [10], || format!("10 integers that all insert were new {sum:?} times"))?;
+    for integer in 0..10 {
+        let own = 1000 + integer * 100 + me;
+        ensure(set.contains(world, own)? && set.contains(world, integer)?, || {
+            format!("{integer} or {own} is missing")
+        })?;
+    }
+    ensure(!set.contains(world, 5000)? && !set.contains(world, u64::MAX)?, || {
+        "an integer out of nowhere".into()
+    })?;
+    world.barrier()?;
+    set.free(world)
+}
+
 macro_rules! with_every_synchronization {
     ($($name:ident)*) => { $(
         mod $name {
@@ -144,7 +172,7 @@ macro_rules! with_every_synchronization {
         }
     )* };
 }
-with_every_synchronization!(own_keys sums fixed);
+with_every_synchronization!(own_keys sums fixed integers);
 
 /// One rank at a time, any operations in any order: the map is the oracle's, entry by entry.
 #[derive(Debug, Clone)]
@@ -304,9 +332,50 @@ fn a_volume_that_is_full_says_how_to_have_more() {
         ensure(matches!(odd, Err(Error::Unsupported { .. })), || format!("{odd:?}"))?;
         world.barrier()?;
         fixed.free(&world)?;
+        let set = FixedSet::new(&world, 1, 1, &Synchronization::Atomics)?;
+        let error = (0..1000).find_map(|integer| set.insert(&world, integer).err());
+        ensure(matches!(error, Some(Error::TooMuch { .. })), || format!("{error:?}"))?;
+        let odd = set.insert(&world, u64::MAX);
+        ensure(matches!(odd, Err(Error::Unsupported { .. })), || format!("{odd:?}"))?;
+        world.barrier()?;
+        set.free(&world)?;
         map.free(&world)
     })
     .unwrap();
+}
+
+#[test]
+fn integers_cost_what_their_file_says() {
+    let counts = Counts::new(2);
+    let over = counts.clone();
+    let local = Local::new(2).expect("the environment is in order");
+    let each = |world: World| {
+        let set = FixedSet::on(&world.team(), &[Rank(0)], (1, 9), &Synchronization::Atomics)?;
+        world.barrier()?;
+        let cost = |what: &str, expected: [u64; 3], run: &dyn Fn() -> Result<bool>| {
+            let count = || {
+                [Kind::Atomic, Kind::Get, Kind::Put]
+                    .map(|kind| counts.operations(Rank(1), kind, Rank(0)))
+            };
+            let before = count();
+            run()?;
+            let now = count();
+            let spent: [u64; 3] = std::array::from_fn(|at| now[at] - before[at]);
+            ensure(spent == expected, || format!("{what}: {spent:?} for {expected:?}"))
+        };
+        if world.rank() == Rank(1) {
+            cost("an empty slot", [1, 0, 0], &|| set.insert(&world, 5))?;
+            cost("in the table", [1, 0, 0], &|| set.contains(&world, 5))?;
+            cost("a collision", [4, 0, 1], &|| set.insert(&world, 6))?;
+            cost("a second one", [4, 1, 1], &|| set.insert(&world, 7))?;
+            cost("the last element", [2, 1, 0], &|| set.contains(&world, 7))?;
+            cost("that before it", [2, 2, 0], &|| set.contains(&world, 6))?;
+            cost("once more", [2, 2, 0], &|| set.insert(&world, 6))?;
+        }
+        world.barrier()?;
+        set.free(&world)
+    };
+    local.decorate(move |fabric| over.over(fabric)).run(each).unwrap();
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Direct passive locks as published: exclusive mode polls a word with growing pauses, shared mode
+//! Direct passive locks with back-off: exclusive mode polls a word with growing pauses, shared mode
 //! asks the agent of the target's node.
 //!
 //! Paper:     [PASSIVE08] section 3.1, figure 1: the 64-bit lock state of a target, exclusive by
 //!            compare-swap, shared by an agent that keeps the count.
 //! Differs:   the pauses between attempts double (future work in the paper); an agent, which must
-//!            not wait, refuses instead of queueing; unlocked is zero, as fresh memory is.
+//!            not wait, refuses instead of queueing (`published` queues); unlocked is zero, as
+//!            fresh memory is.
 //! State:     2 words on every rank as a target: the lock, and the count of readers, which is in
 //!            memory so that any process of the node can go on as its agent.
 //! Invariant: the lock is zero, or one more than the rank that has the target, or the mark of
@@ -20,26 +21,31 @@ use farside_rma::{Context, Words, World};
 use farside_sync::parts::{Handle, LockWords};
 
 use crate::mode::Mode;
+use crate::published::{FIRST, QUEUED, SharedQueue};
 use crate::variant::{Right, Variant};
 
 pub(crate) const WORDS: usize = 2;
-const WORD: usize = 0;
+pub(crate) const WORD: usize = 0;
 /// The readers that are inside. Only agents change it, one call at a time.
 const READERS: u64 = 1;
-const FREE: u64 = 0;
-const SHARED: u64 = u64::MAX;
+pub(crate) const FREE: u64 = 0;
+pub(crate) const SHARED: u64 = u64::MAX;
 /// The longest pause between two looks, in turns at the processor.
 const PAUSE_MAX: u32 = 256;
 
 /// The requests to an agent, and its answers.
 const ENTER: u8 = 1;
-const LEAVE: u8 = 2;
-const GRANTED: u8 = 1;
+pub(crate) const LEAVE: u8 = 2;
+/// As `ENTER`, with a place in the queue instead of a refusal.
+pub(crate) const QUEUE: u8 = 3;
+/// The first of a queue asks again.
+pub(crate) const AGAIN: u8 = 4;
+pub(crate) const GRANTED: u8 = 1;
 const REFUSED: u8 = 0;
 const UNKNOWN: u8 = 2;
 
-/// The agents that keep the counts of readers, one on every node. All windows of the design
-/// `backoff` may share it.
+/// The agents that keep the counts of readers, one on every node. All windows of the designs
+/// `backoff` and `published` may share it.
 #[derive(Debug, Clone, Copy)]
 pub struct LockAgent {
     handler: HandlerId,
@@ -53,14 +59,33 @@ impl LockAgent {
 
     #[doc(hidden)]
     pub fn variant<V: Variant>(world: &World) -> Result<LockAgent> {
-        let handler =
-            world.serve(|agent, _, bytes| vec![answer::<V>(agent, bytes).unwrap_or(UNKNOWN)])?;
+        let handler = world
+            .serve(|agent, from, bytes| vec![answer::<V>(agent, from, bytes).unwrap_or(UNKNOWN)])?;
         Ok(LockAgent { handler })
+    }
+
+    /// Asks the agent of a target's node.
+    pub(crate) fn ask(
+        &self,
+        context: &Context,
+        site: &LockWords,
+        target: Rank,
+        what: u8,
+    ) -> Result<u8> {
+        let node = context.topology().node_of(target);
+        let answer =
+            context.call(node, self.handler, &encode(what, site.at(target, WORD).word()))?;
+        match answer.first() {
+            Some(&answer @ (GRANTED | REFUSED | FIRST | QUEUED)) => Ok(answer),
+            _ => Err(Error::Internal(format!(
+                "the agent of {node} does not know the lock of {target}"
+            ))),
+        }
     }
 }
 
 /// Counts a reader in or out.
-fn answer<V: Variant>(agent: &dyn Agent, bytes: &[u8]) -> Result<u8> {
+fn answer<V: Variant>(agent: &dyn Agent, from: Rank, bytes: &[u8]) -> Result<u8> {
     let Some((what, at)) = decode(bytes) else {
         return Ok(UNKNOWN);
     };
@@ -68,7 +93,24 @@ fn answer<V: Variant>(agent: &dyn Agent, bytes: &[u8]) -> Result<u8> {
         agent.atomic(at, Atomic::CompareSwap { expected: expected.into(), desired: desired.into() })
     };
     let readers = Word { offset: at.offset.saturating_add(8 * READERS), ..at };
+    let queue = SharedQueue { agent, at };
     match what {
+        QUEUE => match change(FREE, SHARED)? as u64 {
+            FREE | SHARED => {
+                agent.atomic(readers, Atomic::Add(u128::from(1 + queue.let_in::<V>()?)))?;
+                Ok(GRANTED)
+            }
+            _ => queue.push(from),
+        },
+        // Somebody who came later may have let it in.
+        AGAIN if !queue.has(from)? => Ok(GRANTED),
+        AGAIN => match change(FREE, SHARED)? as u64 {
+            FREE | SHARED => {
+                agent.atomic(readers, Atomic::Add(queue.let_in::<V>()?.into()))?;
+                Ok(GRANTED)
+            }
+            _ => Ok(QUEUED),
+        },
         ENTER => match change(FREE, SHARED)? as u64 {
             FREE | SHARED => {
                 agent.atomic(readers, Atomic::Add(1))?;
@@ -149,11 +191,8 @@ impl Backoff {
 
     pub(crate) fn unlock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let left = match mode {
-            Mode::Exclusive => {
-                let held = context.compare_swap(self.site.at(target, WORD), name(context), FREE)?;
-                if held == name(context) { Ok(()) } else { Err(unlike(target, held)) }
-            }
-            Mode::Shared => self.ask(context, target, LEAVE).map(drop),
+            Mode::Exclusive => free(context, &self.site, target),
+            Mode::Shared => self.agent.ask(context, &self.site, target, LEAVE).map(drop),
         };
         left.map_err(|error| Handle::explain(context, error, self.site.members()))
     }
@@ -162,8 +201,8 @@ impl Backoff {
         let mut pause = 1;
         loop {
             let is_inside = match mode {
-                Mode::Exclusive => self.take::<V>(context, target)?,
-                Mode::Shared => self.ask(context, target, ENTER)? == GRANTED,
+                Mode::Exclusive => take::<V>(context, &self.site, target)?,
+                Mode::Shared => self.agent.ask(context, &self.site, target, ENTER)? == GRANTED,
             };
             if is_inside {
                 return Ok(());
@@ -180,34 +219,26 @@ impl Backoff {
             }
         }
     }
+}
 
-    fn take<V: Variant>(&self, context: &Context, target: Rank) -> Result<bool> {
-        let word = self.site.at(target, WORD);
-        if V::TAKES_AT_ONCE {
-            // [PASSIVE08 section 3.1, figure 1]
-            return Ok(context.compare_swap(word, FREE, name(context))? == FREE);
-        }
-        let is_free = context.load(word)? == FREE;
-        if is_free {
-            context.store(word, name(context))?;
-        }
-        Ok(is_free)
+/// Takes a target in exclusive mode, if it is free.
+pub(crate) fn take<V: Variant>(context: &Context, site: &LockWords, target: Rank) -> Result<bool> {
+    let word = site.at(target, WORD);
+    if V::TAKES_AT_ONCE {
+        // [PASSIVE08 section 3.1, figure 1]
+        return Ok(context.compare_swap(word, FREE, name(context))? == FREE);
     }
+    let is_free = context.load(word)? == FREE;
+    if is_free {
+        context.store(word, name(context))?;
+    }
+    Ok(is_free)
+}
 
-    fn ask(&self, context: &Context, target: Rank, what: u8) -> Result<u8> {
-        let node = context.topology().node_of(target);
-        let answer = context.call(
-            node,
-            self.agent.handler,
-            &encode(what, self.site.at(target, WORD).word()),
-        )?;
-        match answer.first() {
-            Some(&answer @ (GRANTED | REFUSED)) => Ok(answer),
-            _ => Err(Error::Internal(format!(
-                "the agent of {node} does not know the lock of {target}"
-            ))),
-        }
-    }
+/// Gives a target back that this rank has in exclusive mode.
+pub(crate) fn free(context: &Context, site: &LockWords, target: Rank) -> Result<()> {
+    let held = context.compare_swap(site.at(target, WORD), name(context), FREE)?;
+    if held == name(context) { Ok(()) } else { Err(unlike(target, held)) }
 }
 
 fn name(context: &Context) -> u64 {

@@ -51,6 +51,7 @@ mod epoch_state;
 mod fault;
 mod message;
 mod mode;
+mod published;
 mod two_sided;
 #[doc(hidden)]
 pub mod variant;

@@ -5,8 +5,9 @@ use farside::epoch::{Design, LockAgent, Mode, Op, Options, Window};
 use farside::{Complex, Error, Local, Pair, Rank, Result, World};
 
 /// The designs, each with its name.
-fn designs(world: &World) -> Result<[Design; 3]> {
-    Ok([Design::Direct, Design::Backoff(LockAgent::new(world)?), Design::TWO_SIDED])
+fn designs(world: &World) -> Result<[Design; 4]> {
+    let agent = LockAgent::new(world)?;
+    Ok([Design::Direct, Design::Backoff(agent), Design::Published(agent), Design::TWO_SIDED])
 }
 
 /// Runs a program on three ranks with each arrangement.

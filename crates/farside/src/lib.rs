@@ -47,7 +47,7 @@
 //!
 //! | feature | brings |
 //! | --- | --- |
-//! | `containers` | `GlobalArray`, `HashMap`, `FixedMap` |
+//! | `containers` | `GlobalArray`, `HashMap`, `FixedMap`, `FixedSet` |
 //! | `dsm` | `dsm`: shared pages, ordinary loads and stores across nodes |
 //! | `epoch` | `epoch`: windows with epochs, as in MPI |
 //! | `ofi` | jobs over libfabric, which is looked for at run time |
@@ -64,7 +64,9 @@ mod local;
 pub mod sim;
 
 #[cfg(feature = "containers")]
-pub use farside_containers::{Aggregator, FixedMap, GlobalArray, HashMap, aggregator, array, map};
+pub use farside_containers::{
+    Aggregator, FixedMap, FixedSet, GlobalArray, HashMap, aggregator, array, map,
+};
 #[cfg(feature = "dsm")]
 pub use farside_dsm as dsm;
 #[cfg(feature = "epoch")]

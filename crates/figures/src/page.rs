@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use farside_bench::plot::escape;
+
 use crate::plots;
 use crate::points::{Catalogue, Figure, Paper};
 use crate::report::{Outcome, name_of, published, show};
@@ -147,20 +149,6 @@ fn class(verdict: Verdict) -> &'static str {
         Verdict::Misses => "misses",
         _ => "neither",
     }
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 const STYLE: &str = "\

@@ -1,7 +1,7 @@
 //! What each key of a profile does to the time of operations.
 
 use farside::sim::{Profile, run};
-use farside::{Rank, World};
+use farside::{Pair, Rank, SyncKind, World};
 
 /// Returns a profile without the numbers of these names.
 fn without(name: &str, numbers: &[(&str, &str)]) -> Profile {
@@ -68,6 +68,46 @@ fn a_compare_swap_that_misses_writes_nothing_back() {
 }
 
 #[test]
+fn pairs_are_the_hosts_unless_the_interface_has_them() {
+    let swap = |expected: u64| {
+        move |world: &World, last| {
+            let window = world.window::<u64>(2)?;
+            let pair = window.at(last, 0).cast::<Pair>();
+            if world.rank() == Rank(0) {
+                for _ in 0..20 {
+                    world.compare_swap(pair, Pair(expected, 0), Pair(0, 0))?;
+                }
+            }
+            Ok(())
+        }
+    };
+    let word = |world: &World, last| {
+        let window = world.window::<u64>(2)?;
+        if world.rank() == Rank(0) {
+            for _ in 0..20 {
+                world.compare_swap(window.at(last, 0), 0, 0)?;
+            }
+        }
+        Ok(())
+    };
+    // The agent of Aries needs 800 ns, its interface 60 ns for a word. Ranks of a node share
+    // memory, so that it takes more than 16 of them.
+    let aries = Profile::load("aries-xc30").unwrap();
+    let (pairs, words) = (took_ns(&aries, 17, swap(0)), took_ns(&aries, 17, word));
+    assert!(pairs > words + 20 * 700, "{pairs} and {words}");
+    // An interface that has pairs needs as long for one that misses. A node has 64 ranks.
+    let name = "slingshot-11";
+    let mut dear = Profile::load(name).unwrap();
+    dear.interface.get_mut("pair_ns").unwrap().is += 10_000.0;
+    let cheap = Profile::load(name).unwrap();
+    for expected in [0, 1] {
+        let (dear, cheap) =
+            (took_ns(&dear, 65, swap(expected)), took_ns(&cheap, 65, swap(expected)));
+        assert!(dear > cheap + 20 * 9_900, "{expected}: {dear} and {cheap}");
+    }
+}
+
+#[test]
 fn replies_take_time_of_both_interfaces() {
     let gets = |world: &World, last| {
         let window = world.window::<u8>(1 << 16)?;
@@ -81,6 +121,54 @@ fn replies_take_time_of_both_interfaces() {
     let with = took_ns(&Profile::load(name).unwrap(), 8, gets);
     let free = took_ns(&without(name, &[("interface", "message_ns")]), 8, gets);
     assert!(with * 10 > free * 12, "seven ranks get from one: {with} and {free}");
+}
+
+#[test]
+fn messages_of_barriers_do_not_wake_agents() {
+    let barriers = |world: &World, _| (0..20).try_for_each(|_| world.barrier());
+    let combined = |world: &World, _| (0..20).try_for_each(|_| world.sync_by(SyncKind::Counted));
+    let name = "myrinet-2000";
+    let taken = took_ns(&Profile::load(name).unwrap(), 4, barriers);
+    let served = took_ns(&without(name, &[("agent", "ranks_take_messages")]), 4, barriers);
+    // A server wakes in 11.3 us and takes 1.5 us, and each rank waits for two messages.
+    assert!(served > taken + 20 * 2 * 12_000, "{served} and {taken}");
+    let taken = took_ns(&Profile::load(name).unwrap(), 4, combined);
+    let served = took_ns(&without(name, &[("agent", "ranks_take_messages")]), 4, combined);
+    assert!(served > taken + 20 * 4 * 12_000, "{served} and {taken}");
+    // What goes to a window is the server's in either case.
+    let handed_over = |world: &World, last: Rank| {
+        let words = world.words(1)?;
+        for round in 1..=10u64 {
+            if world.rank() == Rank(0) {
+                world.store(words.at(last, 0), round)?;
+                world.wait(words.at(Rank(0), 0), |seen: u64| seen == round)?;
+            } else {
+                world.wait(words.at(last, 0), |seen: u64| seen == round)?;
+                world.store(words.at(Rank(0), 0), round)?;
+            }
+        }
+        Ok(())
+    };
+    let taken = took_ns(&Profile::load(name).unwrap(), 2, handed_over);
+    assert!(taken > 20 * 11_300, "{taken}");
+}
+
+#[test]
+fn what_is_posted_to_a_silent_agent_is_not_acknowledged() {
+    // All post to the last one, whose interface has one processor for both directions.
+    let puts = |world: &World, last| {
+        let window = world.window::<u64>(64)?;
+        if world.rank() != last {
+            (0..64).try_for_each(|at| world.put(&[1], window.at(last, at)))?;
+            world.fetch_add(window.at(last, 0), 1)?;
+        }
+        Ok(())
+    };
+    let name = "myrinet-2000";
+    let silent = took_ns(&Profile::load(name).unwrap(), 8, puts);
+    let answers = took_ns(&without(name, &[("agent", "silent")]), 8, puts);
+    // 448 acknowledgements of 1.5 us each.
+    assert!(answers > silent + 300_000, "{answers} and {silent}");
 }
 
 #[test]

@@ -326,6 +326,14 @@ impl Store {
         Some(Word { rank, segment: LANDINGS, offset: 0, width: Width::W64 })
     }
 
+    /// Returns whether an operation is on memory that protocols send messages through, as
+    /// collectives do: what is posted there does not count as landed.
+    pub(crate) fn is_message(&self, body: &Body) -> bool {
+        let is_of_protocol =
+            |segment: SegmentId| segment == SegmentId::ROOT || self.excluded.contains(&segment);
+        body.segment().is_some_and(is_of_protocol)
+    }
+
     /// Carries out an operation.
     pub(crate) fn execute(&mut self, origin: Rank, target: Rank, body: &Body) -> Outcome {
         let mut posted = Vec::new();

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Returns the browser. Where there is none, that is said aloud, and a failure with `CI=true`.
 pub fn browser() -> Option<PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
-    let named = ["chromium", "chromium-browser", "google-chrome"];
+    let named = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
     let mut places =
         std::env::split_paths(&paths).flat_map(|path| named.map(|name| path.join(name)));
     let found = places.find(|place| place.is_file());
@@ -23,6 +23,9 @@ pub fn browser() -> Option<PathBuf> {
     found
 }
 
+/// The sizes of windows in which every page is looked at: a large one, a flat one, a telephone.
+pub const SIZES: [(u32, u32); 3] = [(1400, 900), (1000, 600), (400, 800)];
+
 /// A page, and the window that it is shown in.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
@@ -30,13 +33,29 @@ pub struct Page<'a> {
     pub directory: &'a Path,
     /// Its file there.
     pub file: &'a str,
+    /// The place in the page, with its `#`, or nothing.
+    pub place: &'a str,
     /// The width and the height of the window.
     pub size: (u32, u32),
     /// Whether colours are dark ones.
     pub is_dark: bool,
+    /// True of a page that needs frames, which are shown in real time only: it is looked at when it
+    /// has loaded. Others have time that passes by itself, however slow the machine.
+    pub has_frames: bool,
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
+    /// A page in the largest window, with light colours.
+    pub fn new(directory: &'a Path, file: &'a str) -> Page<'a> {
+        Page { directory, file, place: "", size: SIZES[0], is_dark: false, has_frames: false }
+    }
+
+    /// The page in windows of all sizes, with light and with dark colours.
+    pub fn everywhere(self) -> impl Iterator<Item = Page<'a>> {
+        let schemes = move |size| [false, true].map(|is_dark| Page { size, is_dark, ..self });
+        SIZES.into_iter().flat_map(schemes)
+    }
+
     /// Opens the page, and returns the start tag of the document after all was looked at.
     pub fn look(&self, browser: &Path) -> String {
         let mut child = Command::new(browser)
@@ -46,8 +65,9 @@ impl Page<'_> {
             .arg(format!("--user-data-dir={}", self.directory.join("profile").display()))
             // A canvas may be read after an image of a file was drawn on it.
             .arg("--allow-file-access-from-files")
-            .args(["--virtual-time-budget=60000", "--dump-dom"])
-            .arg(format!("file://{}", self.directory.join(self.file).display()))
+            .args((!self.has_frames).then_some("--virtual-time-budget=60000"))
+            .arg("--dump-dom")
+            .arg(format!("file://{}{}", self.directory.join(self.file).display(), self.place))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

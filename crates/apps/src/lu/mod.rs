@@ -106,7 +106,7 @@ pub struct Outcome {
 }
 
 /// The designs by name.
-pub const DESIGNS: [&str; 3] = ["direct", "two-sided", "backoff"];
+pub const DESIGNS: [&str; 4] = ["direct", "two-sided", "backoff", "published"];
 
 /// Factors a matrix with windows of a design, and checks the result. Collective.
 pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
@@ -125,6 +125,7 @@ pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
             Design::TwoSided { message_bytes: plan.message_bytes }
         }
         "backoff" => Design::Backoff(LockAgent::new(world)?),
+        "published" => Design::Published(LockAgent::new(world)?),
         other => {
             return Err(Error::InvalidArgument(format!(
                 "there is no design {other:?}; there are: {}",
@@ -413,7 +414,7 @@ const FLAGS: [Flag; 7] = [
     Flag::new(
         "--design",
         "DESIGN,…",
-        "which passive epochs, one after the other: direct, two-sided, backoff",
+        "which passive epochs, one after the other: direct, two-sided, backoff, published",
     ),
     Flag::new("--refetch", "yes", "fetch a block anew for every block that needs it"),
     Flag::new("--ahead", "yes", "fetch the next block while products are computed"),

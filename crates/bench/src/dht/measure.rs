@@ -1,7 +1,7 @@
 //! What each rank of `farside bench dht` runs.
 
 use farside::map::{Options, Synchronization};
-use farside::{FixedMap, HashMap, Rank, Result, World};
+use farside::{FixedMap, FixedSet, HashMap, Rank, Result, World};
 
 use super::Plan;
 use super::mix::{Mix, STEPS, Step};
@@ -16,10 +16,10 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     for (case, writers_pct) in plan.runs() {
         for lock in &plan.locks {
             let mix = Mix::new(case, writers_pct, plan.keys, world.rank().0);
-            let figures = if case == "volume" {
-                volume(world, plan, lock, mix)?
-            } else {
-                mixed(world, plan, lock, mix)?
+            let figures = match case {
+                "volume" => volume(world, plan, lock, mix)?,
+                "integers" => integers(world, plan, lock, mix)?,
+                _ => mixed(world, plan, lock, mix)?,
             };
             let writers = writers_pct.map_or("-".to_owned(), |pct| pct.to_string());
             samples.push(sample(case, &[&writers, &lock.name()], &figures.map(Some)));
@@ -41,6 +41,22 @@ fn volume(world: &World, plan: &Plan, lock: &Synchronization, mix: Mix) -> Resul
         Step::Insert(key) | Step::Modify(key) => map.insert(world, key, 1).map(drop),
     })?;
     map.free(world)?;
+    Ok(figures)
+}
+
+/// The same, of integers.
+fn integers(world: &World, plan: &Plan, lock: &Synchronization, mix: Mix) -> Result<[f64; 3]> {
+    let size = plan.keys as usize;
+    let set = FixedSet::on(&world.team(), &[Rank(0)], (size, size), lock)?;
+    if world.rank() == Rank(0) {
+        (0..plan.keys).step_by(2).try_for_each(|key| set.insert(world, key).map(drop))?;
+    }
+    let works = world.rank() != Rank(0);
+    let figures = timed(world, plan, works, mix, |step| match step {
+        Step::Get(key) => set.contains(world, key).map(drop),
+        Step::Insert(key) | Step::Modify(key) => set.insert(world, key).map(drop),
+    })?;
+    set.free(world)?;
     Ok(figures)
 }
 

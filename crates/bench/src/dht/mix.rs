@@ -31,6 +31,11 @@ enum Keys {
 
 const WHOLE: u64 = 100_000;
 
+/// Returns whether all ranks use one volume in a case, with inserts of so many in a hundred.
+pub(super) fn is_of_one_volume(case: &str) -> bool {
+    ["volume", "integers"].contains(&case)
+}
+
 impl Mix {
     /// The operations of a case by one rank; `writers_pct` counts where there is something to
     /// choose.
@@ -41,7 +46,10 @@ impl Mix {
             (_, Some(pct)) => (pct * WHOLE as f64 / 100.0).round() as u64,
             _ => 0,
         };
-        let keys = if case == "volume" { Keys::Uniform(keys) } else { Keys::Zipf(Zipf::new(keys)) };
+        let keys = match is_of_one_volume(case) {
+            true => Keys::Uniform(keys),
+            false => Keys::Zipf(Zipf::new(keys)),
+        };
         Mix { random: Random::new(rank.into()), keys, writes, modifies: case == "ycsb-f" }
     }
 

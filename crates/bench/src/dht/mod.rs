@@ -5,6 +5,7 @@
 //!
 //! - `volume`: all ranks but 0 use the volume of rank 0, of a map of fixed size: inserts, of so
 //!   many in a hundred, and gets of random keys.
+//! - `integers`: the same with a set of 64-bit integers, as the paper's table is.
 //! - `ycsb-a`, `ycsb-b`, `ycsb-c`: gets, and inserts (50, 5 and 0 in a hundred), of keys over all
 //!   volumes that follow Zipf's law (exponent 0.99), of a map that grows.
 //! - `ycsb-f`: gets, and as many read-modify-writes.
@@ -33,7 +34,7 @@ use crate::rivals::Rival;
 pub use report::{plot, tables};
 
 /// All cases.
-const CASES: [&str; 5] = ["volume", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"];
+const CASES: [&str; 6] = ["volume", "integers", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"];
 
 /// What one job of one system measures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -78,7 +79,7 @@ impl Plan {
     /// Every case, with the fraction of writers where there is one to choose.
     fn runs(&self) -> Vec<(&str, Option<f64>)> {
         let of = |case: &'_ String| -> Vec<Option<f64>> {
-            if case == "volume" {
+            if mix::is_of_one_volume(case) {
                 self.writers_pct.iter().copied().map(Some).collect()
             } else {
                 vec![None]
@@ -130,7 +131,7 @@ impl driver::Plan for Plan {
 
     fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
         let cases: Vec<String> =
-            self.cases.iter().filter(|case| *case != "volume").cloned().collect();
+            self.cases.iter().filter(|case| !mix::is_of_one_volume(case)).cloned().collect();
         (!cases.is_empty()).then(|| Plan { cases, ..self.clone() })
     }
 
@@ -231,7 +232,7 @@ mod tests {
             keys: 500,
         };
         let records = run(&options).unwrap().records;
-        assert_eq!(records.len(), Synchronization::all().len() * (2 + 4));
+        assert_eq!(records.len(), Synchronization::all().len() * (2 * 2 + 4));
         for record in &records {
             assert!(
                 ["per_s", "median_ns", "total_ns"]

@@ -80,6 +80,10 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
                 "volume" => {
                     (format!("One volume, {pct} % inserts"), format!("dht-{case}-{pct}.svg"))
                 }
+                "integers" => (
+                    format!("One volume of integers, {pct} % inserts"),
+                    format!("dht-{case}-{pct}.svg"),
+                ),
                 _ => (format!("Hash table: {case}"), format!("dht-{case}.svg")),
             };
             plots.push((title.clone(), file, curves(case, title, &chosen)));
@@ -90,7 +94,7 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
 
 fn curves(case: &str, title: String, records: &[&Record]) -> Option<String> {
     let (figure, y, subtitle) = match case {
-        "volume" => (
+        "volume" | "integers" => (
             "total_ns",
             Axis::new("time of all operations", Scale::Log10, Unit::Ns),
             "lower is better ([RMALOCK16] figure 6)",

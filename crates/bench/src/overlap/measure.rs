@@ -26,7 +26,8 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     let largest = plan.sizes.iter().copied().max().unwrap_or(8);
     let largest = plan.receiver_sizes.iter().copied().fold(largest, usize::max);
     let largest = largest.max(BYTES * plan.operations.iter().copied().max().unwrap_or(1));
-    let agent = match plan.designs.iter().any(|design| design == "backoff") {
+    let asks_agents = |design: &String| ["backoff", "published"].contains(&design.as_str());
+    let agent = match plan.designs.iter().any(asks_agents) {
         true => Some(LockAgent::new(world)?),
         false => None,
     };
@@ -37,6 +38,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
         let design = match (name.as_str(), agent) {
             ("direct", _) => Design::Direct,
             ("backoff", Some(agent)) => Design::Backoff(agent),
+            ("published", Some(agent)) => Design::Published(agent),
             ("two-sided", _) => Design::TwoSided { message_bytes: plan.message_bytes },
             _ => return Err(Error::InvalidArgument(format!("there is no design {name:?}"))),
         };

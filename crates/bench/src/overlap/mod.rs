@@ -202,14 +202,23 @@ pub fn run(options: &Options) -> Result<Findings> {
         if !pairs.is_empty() {
             left_out.push(driver::left_out(&pairs, ranks, "a pair is measured at 2 ranks"));
         }
-        let (hiding, plain): (Vec<String>, Vec<String>) =
-            cases.into_iter().partition(|case| case != LATENCY && apart.is_some());
-        plans.extend((!plain.is_empty()).then(|| AtRanks { ranks, plan: plan(plain, None) }));
-        plans.extend(
-            (!hiding.is_empty()).then(|| AtRanks { ranks, plan: plan(hiding, apart.clone()) }),
-        );
+        for (cases, apart) in placements(cases, apart.as_ref()) {
+            plans.push(AtRanks { ranks, plan: plan(cases, apart) });
+        }
     }
     driver::run(&options.setting, &plans, &left_out)
+}
+
+/// Some cases, and the processors of the rank that computes and of all others.
+type Placed = (Vec<String>, Option<(Cores, Cores)>);
+
+/// Which cases are measured with which processors: what hides computation both with everybody
+/// anywhere and, where processors can be put aside, with one for the rank that computes.
+fn placements(cases: Vec<String>, apart: Option<&(Cores, Cores)>) -> Vec<Placed> {
+    let hiding: Vec<String> = cases.iter().filter(|&case| case != LATENCY).cloned().collect();
+    let all = [(cases, None), (hiding, apart.cloned())];
+    let last = if apart.is_some() { 2 } else { 1 };
+    all.into_iter().take(last).filter(|(cases, _)| !cases.is_empty()).collect()
 }
 
 /// What a request costs the library of a simulated machine: what its agent needs to serve one.
@@ -247,6 +256,22 @@ mod tests {
         assert_eq!(read, plan);
         assert_eq!(read.launcher_cores().unwrap().to_string(), "1,2");
         assert_eq!(plan.for_rival(Rival::Mpich, false).unwrap().cases, ["latency"]);
+    }
+
+    #[test]
+    fn what_hides_computation_is_measured_in_both_placements() {
+        let of = |cases: &[&str], apart| {
+            let cases = cases.iter().map(|&case| case.to_owned()).collect();
+            let told = |(cases, apart): Placed| (cases, apart.is_some());
+            placements(cases, apart).into_iter().map(told).collect::<Vec<_>>()
+        };
+        let cores: (Cores, Cores) = ("0".parse().unwrap(), "1".parse().unwrap());
+        let (all, sender) = (vec![LATENCY.to_owned(), SENDER.into()], vec![SENDER.to_owned()]);
+        let both = [(all.clone(), false), (sender, true)];
+        assert_eq!(of(&[LATENCY, SENDER], Some(&cores)), both);
+        assert_eq!(of(&[LATENCY, SENDER], None), [(all, false)]);
+        assert_eq!(of(&[LATENCY], Some(&cores)), [(vec![LATENCY.to_owned()], false)]);
+        assert_eq!(of(&[], Some(&cores)), []);
     }
 
     fn simulated(ranks: &[u32], cases: &[&str], sizes: &[usize]) -> Vec<Record> {

@@ -142,9 +142,16 @@ fn chart(
     figure: &str,
 ) -> Option<String> {
     let mut series: Vec<Series> = Vec::new();
+    let is_apart = |record: &&Record| text_of(record, "cores") == "apart";
     for record in records {
         let is_own = record.system == FARSIDE;
-        let name = if is_own { text_of(record, "design") } else { record.system.clone() };
+        let name = match is_own {
+            true if records.iter().any(is_apart) => {
+                format!("{}, {}", text_of(record, "design"), text_of(record, "cores"))
+            }
+            true => text_of(record, "design"),
+            false => record.system.clone(),
+        };
         let (Some(x), Some(value)) = (record.number(key), record.number(figure)) else { continue };
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push((x, value)),

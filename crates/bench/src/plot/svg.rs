@@ -1,7 +1,6 @@
 //! The few SVG elements that charts need.
 
-pub(super) use farside_apps::svg::escape;
-use farside_apps::svg::{Document, Number};
+use farside_apps::svg::{Document, Number, escape};
 
 /// Colours that stay apart for the common kinds of colour blindness: Okabe and Ito's without
 /// yellow, which white swallows.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use farside::map::variant::{Right, Variant, mutants as wrong};
 use farside::map::{Options, Synchronization};
 use farside::sim::{Policy, program};
-use farside::{Error, FixedMap, HashMap, Rank, Result, World, rw};
+use farside::{Error, FixedMap, FixedSet, HashMap, Rank, Result, World, rw};
 
 use crate::check::{Check, Setup, Subject};
 use crate::property::{History, Promise, Specification};
@@ -184,6 +184,39 @@ fn fixed<W: Variant>(
     }
 }
 
+/// A set is a map whose keys all stand for one.
+fn integers<W: Variant>(
+    synchronization: Synchronization,
+    ranks: &'static [&'static [Ask]],
+) -> impl Fn(&Setup) -> Subject {
+    move |setup| {
+        let (history, rounds, synchronization) =
+            (History::new(), setup.rounds, synchronization.clone());
+        let cleared = history.clone();
+        Subject::new(program(
+            move |world| {
+                cleared.clear();
+                FixedSet::<W>::variant(&world.team(), &[Rank(0)], (1, 8), &synchronization)
+            },
+            move |world, set| {
+                for _ in 0..rounds {
+                    for &request in ranks[world.rank().index() % ranks.len()] {
+                        let call = history.call(request);
+                        let was_there = match request {
+                            Get(key) => set.contains(world, key as u64)?,
+                            Insert(key, 1) => !set.insert(world, key as u64)?,
+                            other => return Err(Error::Program(format!("{other:?} of a set"))),
+                        };
+                        history.answer(call, was_there.then_some([1; 2]));
+                    }
+                    history.check(&Entries).map_err(super::wrong)?;
+                }
+                Ok(())
+            },
+        ))
+    }
+}
+
 const ATOMICS: Synchronization = Synchronization::Atomics;
 
 /// Three ranks on one entry.
@@ -247,6 +280,8 @@ const MORE_DEATH_IN_SPLIT: Script = Script {
     batches: false,
 };
 const FIXED: &[&[Ask]] = &[&[Insert(1, 1)], &[Insert(1, 2), Get(1)], &[Insert(2, 3)]];
+const INTEGERS: &[&[Ask]] = &[&[Insert(1, 1)], &[Insert(1, 1), Get(1)], &[Insert(2, 1)]];
+const INTEGERS_PAIR: &[&[Ask]] = &[&[Insert(0, 1), Insert(1, 1)], &[Insert(1, 1), Get(1), Get(0)]];
 const FIXED_PAIR: &[&[Ask]] = &[&[Insert(0, 1), Insert(1, 1)], &[Insert(1, 2), Get(1), Get(1)]];
 
 fn right(name: &'static str, about: &'static str, script: Script) -> Check {
@@ -263,7 +298,7 @@ fn mutant<W: Variant>(name: &'static str, about: &'static str, script: Script) -
 
 /// All checks of maps.
 pub fn checks() -> Vec<Check> {
-    [rights(), mutants()].into_iter().flatten().collect()
+    [rights(), of_fixed_size(), mutants()].into_iter().flatten().collect()
 }
 
 fn rights() -> Vec<Check> {
@@ -310,6 +345,13 @@ fn rights() -> Vec<Check> {
         Check::new("map/default-rw", "under the default lock", locked(rw::Kind::Default))
             .setup(Setup::new(3))
             .policy(pct(), 3000),
+    ]
+}
+
+/// The tables of a fixed size.
+fn of_fixed_size() -> Vec<Check> {
+    let pct = || Policy::Pct { depth: 3 };
+    vec![
         Check::new(
             "map/fixed",
             "the map of a fixed size: three ranks, one slot",
@@ -326,6 +368,25 @@ fn rights() -> Vec<Check> {
             "map/fixed-default-rw",
             "the map of a fixed size under the default lock",
             fixed::<Right>(Synchronization::Locked(rw::Kind::Default), FIXED),
+        )
+        .setup(Setup::new(3))
+        .policy(pct(), 3000),
+        Check::new(
+            "map/integers",
+            "the set of a fixed size: three ranks, one slot",
+            integers::<Right>(ATOMICS, INTEGERS),
+        )
+        .setup(Setup::new(3)),
+        Check::new(
+            "map/integers-pair",
+            "the set of a fixed size: two ranks, twice",
+            integers::<Right>(ATOMICS, INTEGERS_PAIR),
+        )
+        .setup(Setup::new(2)),
+        Check::new(
+            "map/integers-default-rw",
+            "the set of a fixed size under the default lock",
+            integers::<Right>(Synchronization::Locked(rw::Kind::Default), INTEGERS),
         )
         .setup(Setup::new(3))
         .policy(pct(), 3000),
@@ -378,6 +439,20 @@ fn mutants() -> Vec<Check> {
             fixed::<wrong::WithoutSecondLook>(ATOMICS, FIXED_PAIR),
         )
         .setup(Setup::new(2))
+        .mutant(Promise::Linearizability, "no order explains"),
+        Check::new(
+            "map/integers-without-order",
+            "leads to an integer before it has landed",
+            integers::<wrong::WithoutOrder>(ATOMICS, INTEGERS_PAIR),
+        )
+        .setup(Setup::new(2))
+        .mutant(Promise::Linearizability, "no order explains"),
+        Check::new(
+            "map/integers-without-second-look",
+            "has an integer twice that two ranks insert at once",
+            integers::<wrong::WithoutSecondLook>(ATOMICS, INTEGERS),
+        )
+        .setup(Setup::new(3))
         .mutant(Promise::Linearizability, "no order explains"),
     ]
 }

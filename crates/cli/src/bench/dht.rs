@@ -12,13 +12,13 @@ use super::{Common, Report};
 #[command(
     after_help = "Examples:\n  farside bench dht --ranks 2 --cases ycsb-a,ycsb-b,ycsb-c,ycsb-f \
                   --against redis,memcached\n  farside bench dht --sim aries-xc30 --ranks \
-                  16,64,256,1024 --cases volume --plot plots"
+                  16,64,256,1024 --cases integers --plot plots"
 )]
 pub(super) struct Arguments {
     /// At how many ranks
     #[arg(long, value_delimiter = ',', default_value = "2", value_name = "N,…")]
     ranks: Vec<u32>,
-    /// Which cases: volume, ycsb-a, ycsb-b, ycsb-c, ycsb-f; all by default
+    /// Which cases: volume, integers, ycsb-a, ycsb-b, ycsb-c, ycsb-f; all by default
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// How ranks keep out of each other's way: atomics, fompi-rw, rma-rw, default-rw; all by

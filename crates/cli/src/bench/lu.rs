@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     /// Rows and columns of a block
     #[arg(long, default_value_t = 128, value_name = "N")]
     block: usize,
-    /// Which designs: direct, two-sided, backoff
+    /// Which designs: direct, two-sided, backoff, published
     #[arg(
         long,
         value_delimiter = ',',

@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     /// At which sizes the others of `receiver` get from the target
     #[arg(long, value_delimiter = ',', default_value = "32K", value_name = "BYTES,…")]
     receiver_sizes: Vec<String>,
-    /// Which designs: direct, two-sided, backoff
+    /// Which designs: direct, two-sided, backoff, published
     #[arg(
         long,
         value_delimiter = ',',

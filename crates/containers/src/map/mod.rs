@@ -30,6 +30,7 @@
 
 mod batch;
 mod fixed;
+mod fixed_set;
 mod guard;
 mod snapshot;
 mod words;
@@ -50,6 +51,7 @@ use words::{pack, unpack, words_of};
 #[doc(hidden)]
 pub use crate::protocol::variant;
 pub use fixed::FixedMap;
+pub use fixed_set::FixedSet;
 pub use guard::Synchronization;
 pub(crate) use snapshot::{agree, check};
 

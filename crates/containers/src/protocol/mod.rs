@@ -2,6 +2,7 @@
 
 pub(crate) mod bucket;
 pub(crate) mod fixed;
+pub(crate) mod integers;
 pub(crate) mod layout;
 pub(crate) mod many;
 pub(crate) mod split;

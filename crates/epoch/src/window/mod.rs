@@ -19,6 +19,7 @@ use crate::backoff::{self, Backoff, LockAgent};
 use crate::direct::{self, Direct};
 use crate::epoch_state::EpochState;
 use crate::message::{Accumulation, Operation};
+use crate::published::{self, Published};
 use crate::two_sided::TwoSided;
 use crate::variant::{Right, Variant};
 
@@ -34,9 +35,12 @@ pub enum Design {
     /// have to wait queue.
     #[default]
     Direct,
-    /// The design that \[PASSIVE08\] publishes: exclusive mode polls with growing pauses, shared
-    /// mode asks an agent. For windows of all ranks.
+    /// Exclusive mode polls with growing pauses, shared mode asks an agent, which refuses while the
+    /// target is taken. For windows of all ranks.
     Backoff(LockAgent),
+    /// The design that \[PASSIVE08\] publishes: exclusive mode tries again and again, shared mode
+    /// asks an agent, which queues requests. For windows of all ranks.
+    Published(LockAgent),
     /// Lock, operations and unlock go to the target in one message, which it serves when it calls
     /// this window: the design that \[PASSIVE08\] compares with.
     TwoSided {
@@ -58,6 +62,7 @@ impl Design {
         match self {
             Design::Direct => "direct",
             Design::Backoff(_) => "backoff",
+            Design::Published(_) => "published",
             Design::TwoSided { .. } => "two-sided",
         }
     }
@@ -160,6 +165,7 @@ const NOT_A_MEMBER: u32 = u32::MAX;
 enum Passive<'t> {
     Direct(Direct),
     Backoff(Backoff),
+    Published(Published),
     TwoSided(Box<TwoSided<'t>>),
 }
 
@@ -264,6 +270,12 @@ impl<'t, V: Variant> Window<'t, V> {
                 team.members(),
                 agent,
             )),
+            Design::Published(agent) => Passive::Published(Published::new(
+                team.protocol_words(published::words(context.size()))?,
+                context,
+                team.members(),
+                agent,
+            )),
             Design::TwoSided { message_bytes } => {
                 Passive::TwoSided(Box::new(TwoSided::new(&team, message_bytes)?))
             }
@@ -313,6 +325,7 @@ impl<'t, V: Variant> Window<'t, V> {
         match &self.passive {
             Passive::Direct(_) => "direct",
             Passive::Backoff(_) => "backoff",
+            Passive::Published(_) => "published",
             Passive::TwoSided(_) => "two-sided",
         }
     }
@@ -342,6 +355,7 @@ impl<'t, V: Variant> Window<'t, V> {
         match self.passive {
             Passive::Direct(direct) => direct.into_words().free(&self.team)?,
             Passive::Backoff(backoff) => backoff.into_words().free(&self.team)?,
+            Passive::Published(published) => published.into_words().free(&self.team)?,
             Passive::TwoSided(two_sided) => two_sided.free(&self.team)?,
         }
         self.active.free(&self.team)?;
@@ -470,6 +484,7 @@ fn design_number(design: &Design) -> u64 {
         Design::Direct => 0,
         Design::Backoff(_) => 1,
         Design::TwoSided { .. } => 2,
+        Design::Published(_) => 3,
     }
 }
 
@@ -482,7 +497,7 @@ fn check_alike(team: &Team<'_>, options: &Options, says: &[u64]) -> Result<()> {
     }
     for (says, &rank) in says.chunks_exact(2).zip(team.members()) {
         if says[1] != design_number(&options.design) {
-            let names = ["direct", "backoff", "two-sided"];
+            let names = ["direct", "backoff", "two-sided", "published"];
             return Err(Error::Disagreement {
                 what: "the ranks disagree on the design of a window".into(),
                 mine: options.design.name().into(),
@@ -491,10 +506,10 @@ fn check_alike(team: &Team<'_>, options: &Options, says: &[u64]) -> Result<()> {
             });
         }
     }
-    if matches!(options.design, Design::Backoff(_)) && team.size() != team.context().size() as usize
-    {
+    let asks_agents = matches!(options.design, Design::Backoff(_) | Design::Published(_));
+    if asks_agents && team.size() != team.context().size() as usize {
         return Err(Error::Unsupported {
-            what: "a window of the design backoff for some ranks only".into(),
+            what: format!("a window of the design {} for some ranks only", options.design.name()),
         });
     }
     Ok(())

@@ -347,13 +347,14 @@ impl<'t, V: Variant> Window<'t, V> {
         mode: Mode,
     ) -> Result<()> {
         match passive {
-            Passive::Backoff(backoff) => {
-                backoff.lock::<V>(self.context, target, mode)?;
-                let (segment, lock) = (self.memory.segment(), target_lock(target));
-                self.context.note_held(segment, lock, Location::caller());
-            }
+            Passive::Backoff(backoff) => backoff.lock::<V>(self.context, target, mode)?,
+            Passive::Published(published) => published.lock::<V>(self.context, target, mode)?,
             Passive::TwoSided(two_sided) => two_sided.open(member, mode),
             Passive::Direct(_) => {}
+        }
+        if let Passive::Backoff(_) | Passive::Published(_) = passive {
+            let (segment, lock) = (self.memory.segment(), target_lock(target));
+            self.context.note_held(segment, lock, Location::caller());
         }
         self.state.set_lock(member, Some(mode));
         // Local accesses under this rank's own lock cannot be queued.
@@ -393,6 +394,7 @@ impl<'t, V: Variant> Window<'t, V> {
         match &self.passive {
             Passive::Direct(direct) => direct.unlock::<V>(self.context, target, mode)?,
             Passive::Backoff(backoff) => backoff.unlock(self.context, target, mode)?,
+            Passive::Published(published) => published.unlock(self.context, target, mode)?,
             Passive::TwoSided(_) => {}
         }
         completed?;

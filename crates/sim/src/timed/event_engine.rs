@@ -14,7 +14,7 @@ use farside_fabric::{
 use super::contention::{Contention, Flow};
 use super::links::Links;
 use super::member::{Doing, Go, Hints, Member, Tick, Watched};
-use super::network::{Arrival, Back, LinkLevel, Network, Sent};
+use super::network::{Arrival, Back, LinkLevel, Network, Sender, Sent};
 use super::prefetch::Prefetcher;
 use super::queue::Queue;
 use super::response::Responses;
@@ -64,6 +64,16 @@ pub(super) enum Role {
     Posted,
     /// A handler posted it.
     ByAgent,
+}
+
+impl From<Role> for Sender {
+    fn from(role: Role) -> Sender {
+        match role {
+            Role::Fetching => Sender::RankThatWaits,
+            Role::Posted => Sender::RankThatPosts,
+            Role::ByAgent => Sender::Agent,
+        }
+    }
 }
 
 /// Something in the queue.
@@ -326,17 +336,19 @@ impl EventEngine {
         let (origin, target) = (flight.id.rank, flight.target);
         let node = self.members[target.index()].node as usize;
         let Outcome { reply, posted } = self.store.execute(origin, target, &flight.body);
+        let arrival = Arrival {
+            route: flight.route,
+            node,
+            target,
+            body: &flight.body,
+            at_ns: self.now_ns,
+            missed: has_missed(&flight.body, &reply),
+            by: flight.role.into(),
+            is_message: self.network.ranks_take_messages && self.store.is_message(&flight.body),
+        };
         let done_ns = match flight.piggybacked {
-            true => self.network.carried_out(flight.route, node, self.now_ns),
-            false => self.network.carry_out(&Arrival {
-                route: flight.route,
-                node,
-                target,
-                body: &flight.body,
-                at_ns: self.now_ns,
-                missed: has_missed(&flight.body, &reply),
-                by_agent: flight.role == Role::ByAgent,
-            }),
+            true => self.network.carried_out(&arrival),
+            false => self.network.carry_out(&arrival),
         };
         let bytes_back = match (&flight.body, &reply) {
             (Body::Get { pieces, .. }, Ok(_)) => pieces.iter().map(|piece| piece.bytes).sum(),
@@ -350,7 +362,7 @@ impl EventEngine {
             now_ns: self.now_ns,
             done_ns,
             bytes: bytes_back,
-            is_answered: flight.role != Role::ByAgent,
+            is_answered: self.network.is_answered(&arrival),
         });
         self.contention.count(flight.flow(), lost);
         self.record(&flight, done_ns, back_ns, bytes_back);

@@ -34,6 +34,10 @@ pub(crate) struct Network {
     has_one_medium: bool,
     /// True if a rank that waits takes an agent's messages itself, without waking its own agent.
     ranks_take_answers: bool,
+    /// True if a rank takes the messages of collectives itself.
+    pub(crate) ranks_take_messages: bool,
+    /// True if agents acknowledge nothing that was posted.
+    agents_are_silent: bool,
     line_ns: u64,
     pub(crate) notice_ns: u64,
     pub(crate) outstanding: u32,
@@ -109,8 +113,17 @@ pub(crate) struct Arrival<'a> {
     pub(crate) at_ns: u64,
     /// True of a compare-swap that found another value than it expected.
     pub(crate) missed: bool,
-    /// True if an agent has sent it.
-    pub(crate) by_agent: bool,
+    pub(crate) by: Sender,
+    /// True of a message of a collective, if ranks take them.
+    pub(crate) is_message: bool,
+}
+
+/// The sender of an operation, and whether it waits for the answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sender {
+    RankThatWaits,
+    RankThatPosts,
+    Agent,
 }
 
 /// A reply, or an acknowledgement.
@@ -124,7 +137,7 @@ pub(crate) struct Back {
     /// The time at which the operation is carried out.
     pub(crate) done_ns: u64,
     pub(crate) bytes: u64,
-    /// False of what an agent has sent, which nobody answers.
+    /// False if nothing comes back that takes time of the interfaces.
     pub(crate) is_answered: bool,
 }
 
@@ -168,6 +181,8 @@ impl Network {
             sends_and_receives_by_turns: optional(&profile.interface, "one_processor")? > 0,
             has_one_medium: optional(&profile.interface, "one_medium")? > 0,
             ranks_take_answers: optional(&profile.agent, "ranks_take_answers")? > 0,
+            ranks_take_messages: optional(&profile.agent, "ranks_take_messages")? > 0,
+            agents_are_silent: optional(&profile.agent, "silent")? > 0,
             line_ns: figure(&profile.processor, "line_ns")?,
             notice_ns: figure(&profile.rank, "notice_ns")?,
             outstanding: figure(&profile.rank, "outstanding")?.clamp(1, u32::MAX.into()) as u32,
@@ -256,7 +271,8 @@ impl Network {
         let begin_ns = at_ns.max(busy.receiving_ns);
         busy.receiving_ns = begin_ns + needs_ns;
         if self.sends_and_receives_by_turns {
-            delay(&mut busy.sending_ns, begin_ns, needs_ns);
+            // Also of what must wait for its turn to be received: it crosses the same bus.
+            delay(&mut busy.sending_ns, at_ns, needs_ns);
         }
         begin_ns + needs_ns
     }
@@ -288,12 +304,34 @@ impl Network {
         }
     }
 
+    /// Returns whether the target rank, which polls for it, takes a message itself, and does not
+    /// wake its agent: the answer of an agent that it has asked, or a message of a collective.
+    fn is_taken_by_rank(&self, arrival: &Arrival<'_>) -> bool {
+        let takes = match arrival.by {
+            Sender::Agent => self.ranks_take_answers,
+            Sender::RankThatPosts => arrival.is_message,
+            Sender::RankThatWaits => false,
+        };
+        takes && self.carrier(arrival) == Carrier::Agent
+    }
+
+    /// Returns whether anything comes back that takes time of the interfaces.
+    pub(crate) fn is_answered(&self, arrival: &Arrival<'_>) -> bool {
+        match arrival.by {
+            Sender::Agent => false,
+            Sender::RankThatWaits => true,
+            Sender::RankThatPosts => {
+                let is_silent = self.agents_are_silent && self.carrier(arrival) == Carrier::Agent;
+                !is_silent && !self.is_taken_by_rank(arrival)
+            }
+        }
+    }
+
     /// An operation has arrived; returns when it has been carried out.
     pub(crate) fn carry_out(&mut self, arrival: &Arrival<'_>) -> u64 {
-        let Arrival { route, node, target, body, at_ns, missed, by_agent } = *arrival;
+        let Arrival { route, node, target, body, at_ns, missed, .. } = *arrival;
         let carrier = self.carrier(arrival);
-        if carrier == Carrier::Agent && by_agent && self.ranks_take_answers {
-            // The rank polls for the answer of the agent that it has asked.
+        if self.is_taken_by_rank(arrival) {
             return self.pass_on_ns(route, node, at_ns, body.bytes())
                 + self.costs(route).receive_ns;
         }
@@ -381,12 +419,14 @@ impl Network {
 
     /// Returns the time at which an operation is carried out that comes in one message with
     /// another.
-    pub(crate) fn carried_out(&self, route: LinkLevel, node: usize, at_ns: u64) -> u64 {
-        let busy = &self.nodes[node];
-        at_ns.max(if self.costs(route).carrier == Carrier::Agent {
-            busy.agent_ns
-        } else {
-            busy.receiving_ns
+    pub(crate) fn carried_out(&self, arrival: &Arrival<'_>) -> u64 {
+        let (busy, costs) = (&self.nodes[arrival.node], self.costs(arrival.route));
+        if self.is_taken_by_rank(arrival) {
+            return arrival.at_ns.max(busy.receiving_ns) + costs.receive_ns;
+        }
+        arrival.at_ns.max(match costs.carrier {
+            Carrier::Agent => busy.agent_ns,
+            _ => busy.receiving_ns,
         })
     }
 
@@ -450,6 +490,15 @@ impl Service {
         })
     }
 
+    fn atomic_needs_ns(&self, width: Width, missed: bool) -> u64 {
+        match (width, self.pair_ns) {
+            // No machine is known on which a pair that misses costs less.
+            (Width::Pair, Some(pair_ns)) => pair_ns,
+            _ if missed => self.miss_ns,
+            _ => self.atomic_ns,
+        }
+    }
+
     fn needs_ns(&self, body: &Body, missed: bool) -> u64 {
         let (each_ns, bytes) = match body {
             Body::Put { bytes, .. } => (self.put_ns, bytes.len() as u64),
@@ -457,11 +506,7 @@ impl Service {
                 (self.put_ns, pieces.iter().map(|piece| piece.bytes).sum())
             }
             Body::Get { pieces, .. } => (self.get_ns, pieces.iter().map(|piece| piece.bytes).sum()),
-            Body::Atomic { .. } if missed => (self.miss_ns, 0),
-            Body::Atomic { at, .. } if at.width == Width::Pair => {
-                (self.pair_ns.unwrap_or(self.atomic_ns), 0)
-            }
-            Body::Atomic { .. } => (self.atomic_ns, 0),
+            Body::Atomic { at, .. } => (self.atomic_needs_ns(at.width, missed), 0),
             Body::Call { bytes, .. } => (self.call_ns, bytes.len() as u64),
         };
         each_ns + bytes * self.byte_ps / 1000

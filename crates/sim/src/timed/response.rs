@@ -9,7 +9,7 @@ use farside_fabric::{Rank, Result};
 use super::contention::Flow;
 use super::event_engine::{Entry, EventEngine};
 use super::member::Doing;
-use super::network::{Arrival, LinkLevel};
+use super::network::{Arrival, LinkLevel, Sender};
 use crate::profile::{Profile, given};
 use crate::store::Body;
 
@@ -114,15 +114,15 @@ impl EventEngine {
         if self.contention.loses(self.network.waiting(route, node, at_ns)) {
             return;
         }
-        let (missed, by_agent) = (false, false);
         self.network.carry_out(&Arrival {
             route,
             node,
             target,
             body: &body,
             at_ns,
-            missed,
-            by_agent,
+            missed: false,
+            by: Sender::RankThatPosts,
+            is_message: false,
         });
     }
 }

@@ -1,23 +1,15 @@
 //! The page, opened in a browser that shows it to nobody.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::path::PathBuf;
 
 use farside::Topology;
 use farside::fabric::tracing::Slice;
+use farside_testing::browser::{Page, browser, found};
 use farside_trace::Recorded;
 
-use crate::recording::{RANKS, record, serve, topology};
+use crate::recording::{RANKS, record, serve, simulate, topology};
 
-/// The names that the browser goes by.
-const BROWSERS: [&str; 4] =
-    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-
-/// How long a page may take, with much else going on.
-const PATIENCE: Duration = Duration::from_secs(120);
+const FILE: &str = "trace.html";
 
 /// What a person would do with mouse and keys. Every step writes down what it finds, as attributes
 /// of the document; pictures are drawn at once rather than with the next frame, which a browser
@@ -93,6 +85,61 @@ requestAnimationFrame(frame);
 </script>
 "##;
 
+/// Somebody who looks at the pixels of both canvases, and at where the parts of the page are: how
+/// many rows in sight have no coloured pixels, how many pixels of the overview have a colour,
+/// whether the ground is dark, which parts overlap or reach out of the window; once more after the
+/// page was made narrower and lower.
+const A_LOOK: &str = r##"
+<script>
+{
+const seen = document.documentElement.dataset;
+const isColoured = (data, at) => {
+  const [red, green, blue] = [data[at], data[at + 1], data[at + 2]];
+  return data[at + 3] > 0 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60;
+};
+const coloured = (canvas, x, y, width, height) => {
+  const ratio = canvas.width / canvas.clientWidth;
+  const place = [x, y, width, height].map((one) => Math.floor(one * ratio));
+  const data = canvas.getContext("2d").getImageData(...place).data;
+  let count = 0;
+  for (let at = 0; at < data.length; at += 4) if (isColoured(data, at)) count++;
+  return count;
+};
+const overlap = (one, two) =>
+    Math.min(one.right, two.right) - Math.max(one.left, two.left) > 1 &&
+    Math.min(one.bottom, two.bottom) - Math.max(one.top, two.top) > 1;
+const look = (name) => {
+  const inSight = rows.map((_, row) => row)
+      .filter((row) => yOf(row) >= AXIS && yOf(row) + size.row <= size.height);
+  seen[name + "Rows"] = inSight.length;
+  // A rank that waits beside an operation has a second row, all of it grey.
+  seen[name + "Blank"] = inSight.filter((row) => !rows[row].lane &&
+      !coloured(chart, size.labels, yOf(row), size.width - size.labels, size.row)).length;
+  seen[name + "Overview"] = coloured(overview, 0, 0, overview.clientWidth, CROWD);
+  const [red, green, blue] = chart.getContext("2d").getImageData(3, 3, 1, 1).data;
+  seen[name + "Ground"] = Math.max(red, green, blue) < 96 ? "dark" : "light";
+  const parts = ["header", "#overview", "#view", "footer"].map((part) =>
+      document.querySelector(part).getBoundingClientRect());
+  seen[name + "Overlaps"] = parts.filter((part, at) => at && overlap(part, parts[at - 1])).length;
+  const texts = [...document.querySelectorAll("header button, h1, footer span")]
+      .map((text) => text.getBoundingClientRect());
+  seen[name + "Texts"] =
+      texts.filter((one, at) => texts.slice(at + 1).some((two) => overlap(one, two))).length;
+  const width = document.body.clientWidth;
+  seen[name + "Outside"] = [...parts, ...texts].filter((part) => part.right > width + 1).length;
+  seen[name + "Wider"] = document.documentElement.scrollWidth - innerWidth;
+  seen[name + "Higher"] = document.documentElement.scrollHeight - innerHeight;
+};
+look("first");
+document.body.style.width = "340px";
+document.body.style.height = "400px";
+again();
+look("resized");
+seen.looked = "yes";
+}
+</script>
+"##;
+
 /// A person who looks at what the last rows are called, at the footer, and points at what was
 /// executed for others.
 const A_READER: &str = r##"
@@ -109,23 +156,6 @@ seen.anyArrow = arrows.some(isServed);
 }
 </script>
 "##;
-
-/// The installed browser. In CI it must be there; elsewhere its absence is said aloud and the test
-/// is over.
-fn browser() -> Option<&'static str> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there =
-        |name: &str| std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
-    let found = BROWSERS.into_iter().find(|name| is_there(name));
-    if found.is_none() {
-        let missing =
-            "no Chromium to open the page with; to install it: sudo apt-get install -y chromium";
-        let in_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
-        assert!(!in_ci, "{missing}");
-        println!("skipped: {missing}");
-    }
-    found
-}
 
 /// A directory that is gone when the test is over.
 struct TemporaryDirectory(PathBuf);
@@ -160,53 +190,17 @@ fn open(
 fn open_all(name: &str, recorded: &Recorded<'_>, behind: &str, place: &str) -> Option<String> {
     let browser = browser()?;
     let directory = TemporaryDirectory::new(name);
-    let file = directory.0.join("trace.html");
+    write(&directory, recorded, behind);
+    // A page that holds itself up needs frames, which do not pass by themselves.
+    let has_frames = behind.contains("http:");
+    Some(Page { place, has_frames, ..Page::new(&directory.0, FILE) }.look(&browser))
+}
+
+fn write(directory: &TemporaryDirectory, recorded: &Recorded<'_>, behind: &str) {
     let mut page = Vec::new();
     farside_trace::page(recorded, "A test", &mut page).unwrap();
     page.extend_from_slice(behind.as_bytes());
-    std::fs::write(&file, page).unwrap();
-    // Time that passes by itself: the page is dumped when nothing is left to do, however slow the
-    // machine. A page that holds itself up needs frames, which do not pass by themselves.
-    let time = (!behind.contains("http:")).then_some("--virtual-time-budget=10000");
-    let document = dump(browser, &directory.0, time, &format!("file://{}{place}", file.display()));
-    let start = document.find("<html").unwrap_or_else(|| panic!("no document in {document:?}"));
-    let end = start + document[start..].find('>').unwrap();
-    Some(document[start..=end].to_owned())
-}
-
-/// Runs the browser, with a deadline.
-fn dump(browser: &str, directory: &Path, time: Option<&str>, address: &str) -> String {
-    let mut child = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--window-size=1400,900",
-        ])
-        .args(time)
-        .arg(format!("--user-data-dir={}", directory.join("profile").display()))
-        .args(["--dump-dom", address])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut output = child.stdout.take().unwrap();
-    let (send, receive) = mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        let mut text = String::new();
-        let result = output.read_to_string(&mut text).map(|_| text);
-        let _ = send.send(result);
-    });
-    let text = receive.recv_timeout(PATIENCE);
-    if text.is_err() {
-        let _ = child.kill();
-    }
-    let _ = child.wait();
-    let text = text.expect("the browser did not come back").unwrap();
-    reader.join().unwrap();
-    text
+    std::fs::write(directory.0.join(FILE), page).unwrap();
 }
 
 /// The value that the page has set for `name`.
@@ -283,6 +277,29 @@ fn those_who_serve_are_shown_behind_the_ranks_of_their_node() {
     assert!(tip.contains(" by agent of node 0forrank "), "{tip}");
     assert!(tip.contains("memory ofrank "), "{tip}");
     assert_eq!(attribute(&document, "any-arrow"), Some("false"));
+}
+
+#[test]
+fn all_is_there_at_three_sizes_in_both_schemes_and_after_a_resize() {
+    let Some(browser) = browser() else { return };
+    let (slices, topology) = (simulate(), topology());
+    let directory = TemporaryDirectory::new("sizes");
+    write(&directory, &Recorded::new(&slices, &topology), A_LOOK);
+    for page in Page::new(&directory.0, FILE).everywhere() {
+        let (tag, size) = (page.look(&browser), page.size);
+        assert_eq!(attribute(&tag, "error"), None);
+        assert_eq!(found(&tag, "looked"), "yes", "{tag}");
+        for which in ["first", "resized"] {
+            let at = |name: &str| found(&tag, &format!("{which}-{name}"));
+            let number = |name: &str| at(name).parse::<i64>().unwrap();
+            assert_eq!(at("ground"), if page.is_dark { "dark" } else { "light" }, "{tag}");
+            assert!(number("rows") >= 8 && number("overview") > 100, "{which} {size:?}: {tag}");
+            for none in ["blank", "overlaps", "texts", "outside"] {
+                assert_eq!(number(none), 0, "{none}, {which} at {size:?}: {tag}");
+            }
+            assert!(number("wider") <= 0 && number("higher") <= 0, "{which} {size:?}: {tag}");
+        }
+    }
 }
 
 #[test]

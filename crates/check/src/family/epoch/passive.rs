@@ -19,6 +19,7 @@ type Roles = &'static [&'static str];
 enum Base {
     Direct(u32),
     Backoff,
+    Published,
     TwoSided,
 }
 
@@ -26,6 +27,9 @@ fn make<'w, V: Variant>(world: &'w World, base: Base) -> Result<Window<'w, V>> {
     let options = match base {
         Base::Direct(polls) => Options::new().polls(polls),
         Base::Backoff => Options::new().design(Design::Backoff(LockAgent::variant::<V>(world)?)),
+        Base::Published => {
+            Options::new().design(Design::Published(LockAgent::variant::<V>(world)?))
+        }
         Base::TwoSided => Options::new().design(Design::TWO_SIDED),
     };
     Window::allocate_as(world, 16, options.unit(8))
@@ -47,8 +51,8 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
             // A rank that serves others stays until they are done; an agent goes with the last rank
             // of its node.
             match base {
-                Base::Backoff if world.topology().nodes() > 1 => world.barrier(),
-                Base::Direct(_) | Base::Backoff => Ok(()),
+                Base::Backoff | Base::Published if world.topology().nodes() > 1 => world.barrier(),
+                Base::Direct(_) | Base::Backoff | Base::Published => Ok(()),
                 Base::TwoSided => window.barrier(),
             }
         }))
@@ -249,6 +253,7 @@ pub(super) fn checks() -> Vec<Check> {
     let mut checks = design!("direct", Base::Direct(1), Setup::new);
     checks.extend(design!("direct-asleep", Base::Direct(0), far));
     let backoff = |name, about, roles| check::<Right>(name, about, Base::Backoff, roles);
+    let published = |name, about, roles| check::<Right>(name, about, Base::Published, roles);
     checks.extend([
         backoff("epoch/backoff-exclusive", EXCLUSIVE, THREE_WRITERS),
         backoff("epoch/backoff-writers", MIXED_W, &["W", "R", "W"]),
@@ -256,6 +261,16 @@ pub(super) fn checks() -> Vec<Check> {
         backoff("epoch/backoff-twice", "an origin comes again, in another mode", TWICE),
         backoff("epoch/backoff-death", DIES, PAIR).setup(Setup::new(2).deaths(1)),
         backoff("epoch/backoff-8", "many ranks on three levels", MANY)
+            .setup(Setup::new(8).topology("rack:2,node:2,socket:2").rounds(2))
+            .policy(PCT, 300),
+    ]);
+    checks.extend([
+        published("epoch/published-exclusive", EXCLUSIVE, &["W", "W", "W"]),
+        published("epoch/published-writers", MIXED_W, &["W", "R", "W"]),
+        published("epoch/published-readers", MIXED_R, &["W", "R", "R"]),
+        published("epoch/published-twice", "an origin comes again, in another mode", TWICE),
+        published("epoch/published-death", DIES, PAIR).setup(Setup::new(2).deaths(1)),
+        published("epoch/published-8", "many ranks on three levels", MANY)
             .setup(Setup::new(8).topology("rack:2,node:2,socket:2").rounds(2))
             .policy(PCT, 300),
     ]);
@@ -272,12 +287,47 @@ pub(super) fn checks() -> Vec<Check> {
         &["w", "a"],
     ));
     checks.extend(mutants());
+    checks.extend(mutants_of_published());
     checks
 }
 
+const FLUSH: &str = "ends an epoch while its operations are under way";
+const STEPS: &str = "looks whether a target is free, and then takes it";
+
+fn mutants_of_published() -> Vec<Check> {
+    vec![
+        check::<variant::WithoutFlush>(
+            "epoch/published-without-flush",
+            FLUSH,
+            Base::Published,
+            &["w", "w"],
+        )
+        .mutant(Promise::Visibility, "was written"),
+        check::<variant::InTwoSteps>(
+            "epoch/published-in-two-steps",
+            STEPS,
+            Base::Published,
+            &["w", "w"],
+        )
+        .mutant(Promise::Exclusion, "meets the writer"),
+        check::<variant::WithoutGrant>(
+            "epoch/published-without-grant",
+            "the agent lets its queue in without a word",
+            Base::Published,
+            &["W", "R"],
+        )
+        .mutant(Promise::Progress, "had left"),
+        check::<variant::WithoutCount>(
+            "epoch/published-without-count",
+            "the agent frees a target when the first reader leaves",
+            Base::Published,
+            &["R", "W", "R"],
+        )
+        .mutant(Promise::Exclusion, "meets 1 readers inside"),
+    ]
+}
+
 fn mutants() -> Vec<Check> {
-    const FLUSH: &str = "ends an epoch while its operations are under way";
-    const STEPS: &str = "looks whether a target is free, and then takes it";
     let direct = Base::Direct(0);
     vec![
         check::<variant::WithoutFlush>("epoch/direct-without-flush", FLUSH, direct, &["w", "w"])

@@ -6,6 +6,7 @@ pub(crate) mod d_mcs;
 mod hybrid;
 mod hybrid_posted;
 pub mod packed;
+mod posted;
 pub(crate) mod rma_mcs;
 mod semaphore;
 mod server;

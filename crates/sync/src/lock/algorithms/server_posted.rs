@@ -15,36 +15,24 @@
 
 use farside_fabric::Result;
 
+use super::Kind;
+use super::posted::{Posted, entry};
 use super::server::{make_posted, make_posted_without_flush};
-use super::{Kind, QUICK};
 use crate::lock::frame::Algorithm;
-use crate::lock::registry::{
-    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial, WITHOUT_FLUSH,
-};
+use crate::lock::registry::{Build, Entry, Made, Maker};
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
     make_posted(maker)
 }
 
-pub(super) const ENTRIES: &[Entry] = &[Entry {
-    name: "server-posted",
-    about: "the agent of the home's node keeps a queue, and a release waits for nothing",
-    kind: || Kind::ServerPosted,
-    needs_agent: true,
-    explored: &[Explored {
-        name: "server-posted",
-        kind: || Kind::ServerPosted,
-        is_fifo: true,
-        ..QUICK
-    }],
-    costs: &[Cost::of("node:2", Case::AloneAway, Operations::CALL, Operations::CALL)],
-    variants: &[super::Variant {
-        name: "without-flush",
-        about: WITHOUT_FLUSH,
-        build: make_posted_without_flush,
-        trial: Some(Trial {
-            job: Job::new(2).on("node:2"),
-            ..Trial::caught(Style::Wait, Promise::Visibility, "was lost")
-        }),
-    }],
-}];
+struct ServerPosted;
+
+impl Posted for ServerPosted {
+    const NAME: &'static str = "server-posted";
+    const ABOUT: &'static str =
+        "the agent of the home's node keeps a queue, and a release waits for nothing";
+    const KIND: fn() -> Kind = || Kind::ServerPosted;
+    const WITHOUT_FLUSH: Build<dyn Algorithm> = make_posted_without_flush;
+}
+
+pub(super) const ENTRIES: &[Entry] = &[entry::<ServerPosted>()];
