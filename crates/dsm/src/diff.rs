@@ -51,17 +51,18 @@ pub(crate) fn runs(diff: &[u32], page_words: usize) -> impl Iterator<Item = (usi
     })
 }
 
-/// The first word that two diffs have in common.
-pub(crate) fn overlap(one: &[u32], other: &[u32], page_words: usize) -> Option<usize> {
-    let spans = |diff| {
-        runs(diff, page_words).map(|(start, run): (usize, &[u32])| (start, start + run.len()))
-    };
-    let others: Vec<(usize, usize)> = spans(other).collect();
-    let meet = |(start, end): (usize, usize)| {
-        let both = others.iter().map(|&(from, to)| (start.max(from), end.min(to)));
+/// Returns the runs of a diff: the first word of each, and the one after its last.
+pub(crate) fn spans(diff: &[u32], page_words: usize) -> impl Iterator<Item = (usize, usize)> {
+    runs(diff, page_words).map(|(start, run)| (start, start + run.len()))
+}
+
+/// The first word that is in spans of both.
+pub(crate) fn first_in_both(one: &[(usize, usize)], other: &[(usize, usize)]) -> Option<usize> {
+    let meet = |&(start, end): &(usize, usize)| {
+        let both = other.iter().map(|&(from, to)| (start.max(from), end.min(to)));
         both.filter(|(from, to)| from < to).map(|(from, _)| from).min()
     };
-    spans(one).filter_map(meet).min()
+    one.iter().filter_map(meet).min()
 }
 
 #[cfg(test)]
@@ -112,7 +113,8 @@ mod tests {
             prop_assume!(make(&zero, &one, &mut first) != Made::Whole);
             prop_assume!(make(&zero, &other, &mut second) != Made::Whole);
             let expected = one.iter().zip(&other).position(|(a, b)| a & b == 1);
-            prop_assert_eq!(overlap(&first, &second, 40), expected);
+            let spans = |diff| spans(diff, 40).collect::<Vec<_>>();
+            prop_assert_eq!(first_in_both(&spans(&first), &spans(&second)), expected);
         }
     }
 

@@ -165,7 +165,7 @@ impl<V: Variant> Coherence<'_, V> {
         let mut intervals = Vec::new();
         while !reader.is_empty() {
             intervals.push(match self.domain {
-                None => Interval::read(self.page_words, &mut reader)?,
+                None => Interval::read(self.interval_form(), &mut reader)?,
                 Some(_) => Interval::read_pages(self.pages_count(), &mut reader)?,
             });
         }

@@ -19,7 +19,8 @@ impl<V: Variant> Coherence<'_, V> {
         let Some(closed) = section.close::<V>() else { return Ok(()) };
         let notices = closed.pages.iter().map(|&page| Notice { page, at: 0, words: 0 }).collect();
         let (rank, number, order) = (section.domain, closed.number, closed.order);
-        let interval = Interval { rank, number, order, seen: Time::default(), notices };
+        let seen = Time::default();
+        let interval = Interval { rank, number, order, seen, notices, accesses: None };
         self.log_domain(&section, &interval)?;
         if self.config.diffs == Diffs::Eager {
             for page in closed.pages {
