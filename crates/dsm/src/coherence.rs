@@ -27,7 +27,7 @@ use farside_rma::{Context, Place, Plain, Processing};
 use crate::accesses::AccessLog;
 use crate::config::{Config, Start};
 use crate::diff::{self, Made};
-use crate::domain::Domain;
+use crate::domain::{Domain, Pushed};
 use crate::interval::{Interval, Notice};
 use crate::memory::{Memory, check_room};
 use crate::message::Writer;
@@ -139,6 +139,8 @@ pub(crate) struct Coherence<'w, V> {
     pub(crate) records: Records,
     /// The accesses of this interval, if races are looked for.
     pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// Diffs that came with messages of the barrier that is being passed.
+    pub(crate) pushed: Vec<Pushed>,
     /// A number that stands for all allocations so far.
     pub(crate) allocations: u32,
     /// The error after which nothing works any more.
@@ -177,6 +179,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
                 ..Records::default()
             },
             access_log: None,
+            pushed: Vec::new(),
             allocations: 0,
             failure: None,
             scratch: vec![0; config.page_bytes / 4],
@@ -537,7 +540,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
 }
 
 /// Allows the same for many pages, which are in order: neighbours together.
-fn allow_all(guard: &mut dyn Guard, pages: &[u32], what: Allowed) -> Result<()> {
+pub(crate) fn allow_all(guard: &mut dyn Guard, pages: &[u32], what: Allowed) -> Result<()> {
     for run in pages.chunk_by(|last, next| *next == last + 1) {
         guard.allow(run[0], run.len() as u32, what)?;
     }

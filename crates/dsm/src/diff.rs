@@ -56,13 +56,20 @@ pub(crate) fn spans(diff: &[u32], page_words: usize) -> impl Iterator<Item = (us
     runs(diff, page_words).map(|(start, run)| (start, start + run.len()))
 }
 
-/// The first word that is in spans of both.
+/// The first word that is in spans of both. Those of each are in order and do not overlap.
 pub(crate) fn first_in_both(one: &[(usize, usize)], other: &[(usize, usize)]) -> Option<usize> {
-    let meet = |&(start, end): &(usize, usize)| {
-        let both = other.iter().map(|&(from, to)| (start.max(from), end.min(to)));
-        both.filter(|(from, to)| from < to).map(|(from, _)| from).min()
-    };
-    one.iter().filter_map(meet).min()
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    while let (Some(&&(start, end)), Some(&&(from, to))) = (one.peek(), other.peek()) {
+        if start.max(from) < end.min(to) {
+            return Some(start.max(from));
+        }
+        if end <= to {
+            one.next();
+        } else {
+            other.next();
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The search for races, at each barrier of all ranks.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use farside_fabric::{Rank, Result};
 
@@ -153,8 +154,14 @@ fn race(
 /// The words that were loaded, by page.
 fn loads_of(accesses: &Accesses, page_words: usize) -> BTreeMap<u32, Vec<(usize, usize)>> {
     let mut pages: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
-    for bytes in accesses.loads() {
-        let (mut word, end) = (bytes.start as usize / 4, bytes.end.div_ceil(4) as usize);
+    let mut spans: Vec<&Range<u64>> = accesses.loads().collect();
+    spans.sort_unstable_by_key(|bytes| bytes.start);
+    let mut done = 0;
+    for bytes in spans {
+        let (word, end) = (bytes.start as usize / 4, bytes.end.div_ceil(4) as usize);
+        // Places overlap: what was there before is left out.
+        let mut word = word.max(done);
+        done = done.max(end);
         while word < end {
             let page = word / page_words;
             let stop = end.min((page + 1) * page_words);
@@ -173,12 +180,15 @@ mod tests {
 
     #[test]
     fn loads_are_divided_into_pages() {
-        let spans = vec![4..8, 30..70];
-        let site = SiteAccesses { place: "here".into(), kind: AccessKind::Load, spans };
-        let pages = loads_of(&Accesses { sites: vec![site] }, 8);
-        assert_eq!(
-            pages,
-            BTreeMap::from([(0, vec![(1, 2), (7, 8)]), (1, vec![(0, 8)]), (2, vec![(0, 2)])])
-        );
+        let site = |spans| SiteAccesses { place: "here".into(), kind: AccessKind::Load, spans };
+        let sites = vec![site(vec![30..60, 66..70]), site(vec![4..8, 50..67])];
+        let pages = loads_of(&Accesses { sites }, 8);
+        let words = |page: u32| -> Vec<usize> {
+            pages[&page].iter().flat_map(|&(start, end)| start..end).collect()
+        };
+        assert_eq!(words(0), [1, 7]);
+        assert_eq!(words(1), (0..8).collect::<Vec<_>>());
+        assert_eq!(words(2), [0, 1]);
+        assert_eq!(pages.len(), 3);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside::dsm::{
-    Access, AccessKind, BarrierKind, Config, Copies, Diffs, Dsm, Fetch, Placement, Race, Shared,
+    Access, AccessKind, ArrayStatistics, BarrierKind, Config, Copies, Diffs, Dsm, Fetch, Placement, Race, Shared,
     Start, has_userfault,
 };
 use farside::{Local, Rank, Result, World};
@@ -437,6 +437,133 @@ fn diffs_that_nobody_wants_are_told_apart() {
             assert_eq!(array.diffs_made, made, "{diffs:?}: {array:?}");
         }
     }
+}
+
+#[test]
+fn what_was_asked_for_comes_with_the_barrier() {
+    const ROUNDS: u32 = 50;
+    for access in [Access::Pager, Access::Explicit] {
+        let done = Local::new(2).unwrap().topology("node:2").run(|world| {
+            let mut dsm = Dsm::new(&world, Config { access, ..Config::new(1 << 20) })?;
+            let words = dsm.alloc_at::<u32>(2 * 1024, Placement::Pages)?;
+            let me = world.rank().index();
+            for round in 1..=ROUNDS {
+                dsm.set(words, 1024 * me, round)?;
+                dsm.barrier()?;
+                assert_eq!(dsm.get(words, 1024 * (1 - me))?, round);
+                dsm.barrier()?;
+            }
+            let done = dsm.statistics();
+            dsm.close().map(|()| done)
+        });
+        for done in done.unwrap() {
+            // All but the first, and a few to see whether it is still wanted.
+            assert!(done.pushed >= u64::from(ROUNDS) - 6, "{done:?}");
+            assert!(done.read_faults <= 6, "{done:?}");
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_left_alone_are_closed_without_a_barrier() {
+    const PAGES: usize = 20;
+    let done = Local::new(2).unwrap().topology("node:2").run(|world| {
+        let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+        let words = dsm.alloc_at::<u32>(PAGES * 1024, Placement::Pages)?;
+        let is_writer = world.rank() == Rank(0);
+        let write = |dsm: &mut Dsm<'_>, value: u32| {
+            dsm.locked(0, |dsm| {
+                let view = dsm.view_mut(words, 0..PAGES * 1024)?;
+                (0..PAGES).for_each(|page| view.set(page * 1024, value));
+                Ok(())
+            })
+        };
+        let read = |dsm: &mut Dsm<'_>, value: u32| {
+            dsm.locked(0, |dsm| {
+                let view = dsm.view(words, 0..PAGES * 1024)?;
+                assert!((0..PAGES).all(|page| view.get(page * 1024) == value));
+                Ok(())
+            })
+        };
+        for value in 1..=3 {
+            if is_writer {
+                write(&mut dsm, value)?;
+            }
+            world.barrier()?;
+            if !is_writer {
+                read(&mut dsm, value)?;
+            }
+            world.barrier()?;
+            if is_writer {
+                (0..4).try_for_each(|_| dsm.locked(1, |_| Ok(())))?;
+            }
+        }
+        let done = dsm.statistics();
+        dsm.barrier()?;
+        dsm.close().map(|()| done)
+    });
+    // Each page is opened again every time, because it was closed in between.
+    assert_eq!(done.unwrap()[0].twins, 3 * PAGES as u64);
+}
+
+/// Lets two nodes write an array in some way; returns what both say of it.
+fn advice_on(write: impl Fn(&mut Dsm<'_>, Shared<u32>, u32) -> Result<()> + Sync) -> Vec<String> {
+    let arrays = Local::new(2).unwrap().topology("node:2").run(|world| {
+        let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+        let words = dsm.alloc_at::<u32>(1024, Placement::Pages)?;
+        for round in 1..=10 {
+            write(&mut dsm, words, round)?;
+        }
+        dsm.barrier()?;
+        let mut arrays = dsm.array_statistics();
+        world.all_reduce(&mut arrays, ArrayStatistics::and)?;
+        dsm.close()?;
+        Ok(arrays[0])
+    });
+    arrays.unwrap()[0].advice()
+}
+
+#[test]
+fn each_kind_of_sharing_has_its_own_advice() {
+    let apart = advice_on(|dsm, words, round| {
+        let me = dsm.world().rank().index();
+        dsm.set(words, 512 * me, round)?;
+        dsm.barrier()?;
+        assert_eq!(dsm.get(words, 512 * (1 - me))?, round);
+        dsm.barrier()
+    });
+    assert_eq!(apart.len(), 1, "{apart:?}");
+    assert!(apart[0].contains("by nodes [0, 1]") && apart[0].contains("false sharing"));
+    let by_lock = advice_on(|dsm, words, round| {
+        // One after the other, so that the page moves every time.
+        for turn in [Rank(0), Rank(1)] {
+            if dsm.world().rank() == turn {
+                dsm.locked(3, |dsm| dsm.set(words, 0, dsm.get(words, 0)? + round))?;
+            }
+            dsm.world().barrier()?;
+        }
+        Ok(())
+    });
+    assert_eq!(by_lock.len(), 1, "{by_lock:?}");
+    assert!(by_lock[0].contains("between nodes [0, 1]") && by_lock[0].contains("migratory"));
+    let by_turns = advice_on(|dsm, words, round| {
+        for turn in [Rank(0), Rank(1)] {
+            if dsm.world().rank() == turn {
+                dsm.set(words, 0, dsm.get(words, 0)? + round)?;
+            }
+            dsm.barrier()?;
+        }
+        Ok(())
+    });
+    assert_eq!(by_turns.len(), 1, "{by_turns:?}");
+    assert!(by_turns[0].contains("the same words"), "{by_turns:?}");
+    let alone = advice_on(|dsm, words, round| {
+        if dsm.world().rank() == Rank(0) {
+            dsm.set(words, 0, round)?;
+        }
+        dsm.barrier()
+    });
+    assert!(alone.is_empty(), "{alone:?}");
 }
 
 #[test]

@@ -325,8 +325,8 @@ fn report(options: &Options, outcome: &Outcome) -> Result<()> {
         done.messages, done.bytes, done.retransmitted
     ))?;
     say(format_args!(
-        "  prefetched   {} pages, {} used, {} wasted",
-        done.prefetched, done.prefetches_used, done.prefetches_wasted
+        "  prefetched   {} pages, {} used, {} wasted; {} came with barriers",
+        done.prefetched, done.prefetches_used, done.prefetches_wasted, done.pushed
     ))?;
     say(format_args!(
         "  storage      {} bytes at most, reclaimed {} times",
@@ -347,14 +347,5 @@ fn report_array(array: &ArrayStatistics) -> Result<()> {
         array.diffs_made.saturating_sub(array.diffs_wanted),
         array.diffs_applied
     ))?;
-    if array.moves == 0 {
-        return Ok(());
-    }
-    say(format_args!(
-        "               {} pages were written by nodes {:?} in turns, {} times: let the parts of \
-         ranks begin with pages (multiples of 4096 bytes, `Placement::Pages`)",
-        array.moving_pages,
-        array.moving_writers(),
-        array.moves
-    ))
+    array.advice().iter().try_for_each(|advice| say(format_args!("               {advice}")))
 }
