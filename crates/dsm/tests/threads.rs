@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside::dsm::{
-    Access, AccessKind, ArrayStatistics, BarrierKind, Config, Copies, Diffs, Dsm, Fetch, Placement, Race, Shared,
-    Start, has_userfault,
+    Access, AccessKind, ArrayStatistics, BarrierKind, Config, Copies, Diffs, Dsm, Fetch, Placement,
+    Race, Shared, Start, has_userfault,
 };
 use farside::{Local, Rank, Result, World};
 

@@ -233,9 +233,7 @@ impl Options {
                 Box::new(barnes::Barnes::new(size, iterations, has_zones, is_published)?)
             }
             Program::Sor => Box::new(sor::Sor::new(size, iterations)?),
-            Program::Jacobi => {
-                Box::new(jacobi::Jacobi::new(size, iterations, is_published)?)
-            }
+            Program::Jacobi => Box::new(jacobi::Jacobi::new(size, iterations, is_published)?),
             Program::Tsp => Box::new(tsp::Tsp::new(size, iterations)?),
         })
     }

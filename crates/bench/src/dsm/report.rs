@@ -126,8 +126,19 @@ fn both(records: &[Record]) -> Option<String> {
         })
         .collect();
     let header = [
-        "ranks", "nodes", "case", "barrier", "start", "time", "times as fast", "barrier time",
-        "bytes", "messages", "faults", "twins", "diffs made",
+        "ranks",
+        "nodes",
+        "case",
+        "barrier",
+        "start",
+        "time",
+        "times as fast",
+        "barrier time",
+        "bytes",
+        "messages",
+        "faults",
+        "twins",
+        "diffs made",
     ];
     (!rows.is_empty()).then(|| table(5, &header, rows.into_iter()))
 }

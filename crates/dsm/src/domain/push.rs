@@ -89,8 +89,7 @@ impl<V: Variant> Coherence<'_, V> {
             for _ in 0..count {
                 let (number, words) = (reader.wide()?, reader.number()? as usize);
                 let bytes = reader.raw(words * 4)?;
-                let word =
-                    |bytes: &[u8]| u32::from_le_bytes(std::array::from_fn(|at| bytes[at]));
+                let word = |bytes: &[u8]| u32::from_le_bytes(std::array::from_fn(|at| bytes[at]));
                 diffs.push((number, bytes.chunks_exact(4).map(word).collect()));
             }
             // What it lacked before is not in these diffs.

@@ -355,8 +355,8 @@ impl Table {
         (0..bytes).step_by(COMPARED_BYTES).any(|at| {
             let length = COMPARED_BYTES.min(bytes - at);
             let (own, twin) = (&mut own[..length], &mut twin[..length]);
-            let is_inside = self.copy.get(begin + at as u64, own)
-                && self.twins.get(begin + at as u64, twin);
+            let is_inside =
+                self.copy.get(begin + at as u64, own) && self.twins.get(begin + at as u64, twin);
             debug_assert!(is_inside, "page {page} of a domain");
             own != twin
         })
