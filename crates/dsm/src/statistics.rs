@@ -179,8 +179,8 @@ impl ArrayStatistics {
         }
         if rest_pages > 0 {
             advice.push(format!(
-                "{rest_pages} pages were written by nodes {:?} in turns, {rest_moves} times, at the \
-                 same words: let one rank write them, or each rank words of its own",
+                "{rest_pages} pages were written by nodes {:?} in turns, {rest_moves} times, at \
+                 the same words: let one rank write them, or each rank words of its own",
                 self.moving_writers()
             ));
         }

@@ -24,8 +24,8 @@ use crate::coherence::Allowed;
 use crate::diff::{self, Made};
 use crate::variant::Variant;
 
-/// The words ahead of a stored diff: the place of the one before plus 1, the number of its notice in
-/// two halves, its order, its length, and whether it was asked for.
+/// The words ahead of a stored diff: the place of the one before plus 1, the number of its notice
+/// in two halves, its order, its length, and whether it was asked for.
 const DIFF_HEADER: usize = 6;
 /// The last of them.
 const WANTED: usize = 5;
