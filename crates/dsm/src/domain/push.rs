@@ -3,7 +3,8 @@
 //!
 //! Paper:     none; as the hybrids of invalidating and updating protocols after TreadMarks do.
 //! Differs:   what was touched is said in the messages of barriers, and only partners of a barrier
-//!            push to each other. Now and then a page is not pushed, to see whether it is wanted.
+//!            push to each other, a few pages at most. Now and then a page is not pushed, to see
+//!            whether it is wanted.
 //! State:     for each page the domains that want its diffs; the list of pages that were touched.
 //! Invariant: a diff that was pushed is applied as if it had been asked for at the end of the
 //!            barrier: to a page that lacks nothing else, when all notices are known.
@@ -19,10 +20,11 @@ use crate::interval::Interval;
 use crate::message::{Reader, Writer};
 use crate::variant::Variant;
 
-/// The pages that a domain says it has touched, in one message.
-const TOUCHED_MAX: usize = 1024;
-/// The bytes of diffs in one message.
-const PUSHED_BYTES: usize = 1 << 20;
+/// A domain that has touched more pages than these does not say which.
+const TOUCHED_MAX: usize = 64;
+/// More pages than these are not pushed: all members of the barrier would wait for them, and each
+/// can fetch its own while the others compute.
+const PUSHED_MAX: usize = 8;
 /// A page is pushed so many times before its reader has to ask for it again.
 const PUSHES_MAX: u64 = 16;
 /// Domains with higher numbers get no diffs before they ask.
@@ -57,22 +59,23 @@ impl<V: Variant> Coherence<'_, V> {
         }
         pages.sort_unstable();
         pages.dedup();
-        let bytes_max = PUSHED_BYTES.min(self.memory.outbox_bytes / 8);
+        pages.retain(|&page| section.is_pushed(page, other));
+        let has_room = pages.len() * self.config.page_bytes <= self.memory.outbox_bytes / 8;
+        if pages.len() > PUSHED_MAX || !has_room {
+            pages.clear();
+        }
         let mut pushed = (0, Writer::default());
         for page in pages {
-            let has_room = pushed.1.bytes().len() + self.config.page_bytes <= bytes_max;
-            if has_room && section.is_pushed(page, other) {
-                pushed.0 += u32::from(section.push::<V>(page, &mut pushed.1));
-            }
+            pushed.0 += u32::from(section.push::<V>(page, &mut pushed.1));
         }
         into.number(pushed.0);
         into.raw(pushed.1.bytes());
         let touched = section.touched();
-        let wanted: Vec<u32> = touched
-            .into_iter()
-            .filter(|&page| section.source(page, other).applied > 0)
-            .take(TOUCHED_MAX)
-            .collect();
+        let is_theirs = |page: &u32| section.source(*page, other).applied > 0;
+        let mut wanted: Vec<u32> = touched.into_iter().filter(is_theirs).collect();
+        if wanted.len() > TOUCHED_MAX {
+            wanted.clear();
+        }
         into.number(wanted.len() as u32);
         wanted.iter().for_each(|&page| into.number(page));
         Ok(())
