@@ -13,7 +13,7 @@ use crate::message::{Reader, Writer};
 use crate::race::AccessKind;
 
 /// Spans are joined when there are twice as many as after the last time, and so many at least.
-const JOINED_FIRST: usize = 1 << 10;
+const JOINED_FIRST: usize = 1024;
 
 /// A place in the program, and what was done there.
 type Site = (&'static Location<'static>, AccessKind);
