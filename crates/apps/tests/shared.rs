@@ -153,8 +153,10 @@ fn zeroed_pages_save_what_the_paper_says() {
 #[test]
 fn programs_without_races_are_found_to_have_none() {
     for program in Program::ALL {
-        let options = Options { check_races: true, ..small(program) };
-        let outcome = outcome(&options, 4, 2, false);
-        assert_eq!((outcome.difference, outcome.races), (Some(0.0), 0), "{}", program.name());
+        for check_loads in [false, true] {
+            let options = Options { check_races: true, check_loads, ..small(program) };
+            let outcome = outcome(&options, 4, 2, false);
+            assert_eq!((outcome.difference, outcome.races), (Some(0.0), 0), "{}", program.name());
+        }
     }
 }

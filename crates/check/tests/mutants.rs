@@ -47,6 +47,8 @@ caught! {
     fn a_merge_over_a_neighbours_store_is_caught: "dsm/merges-pages";
     fn a_merge_beside_the_twin_is_caught: "dsm/merges-beside-twins";
     fn a_closed_page_that_is_not_told_of_is_caught: "dsm/closes-silently";
+    fn a_page_that_is_closed_under_a_writer_is_caught: "dsm/closes-under-writers";
+    fn a_push_over_other_words_is_caught: "dsm/pushes-over-others";
     fn a_look_without_validation_is_caught: "map/without-validation";
     fn an_entry_without_order_is_caught: "map/without-order";
     fn a_look_into_a_split_bucket_is_caught: "map/without-depth";

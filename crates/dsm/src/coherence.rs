@@ -19,13 +19,15 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use farside_fabric::{Error, HandlerId, Rank, Result};
 use farside_rma::{Context, Place, Plain, Processing};
 
+use crate::accesses::AccessLog;
 use crate::config::{Config, Start};
 use crate::diff::{self, Made};
-use crate::domain::Domain;
+use crate::domain::{Domain, Pushed};
 use crate::interval::{Interval, Notice};
 use crate::memory::{Memory, check_room};
 use crate::message::Writer;
@@ -135,6 +137,10 @@ pub(crate) struct Coherence<'w, V> {
     pub(crate) handler: Option<HandlerId>,
     pub(crate) guard: Box<dyn Guard + 'w>,
     pub(crate) records: Records,
+    /// The accesses of this interval, if races are looked for.
+    pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// Diffs that came with messages of the barrier that is being passed.
+    pub(crate) pushed: Vec<Pushed>,
     /// A number that stands for all allocations so far.
     pub(crate) allocations: u32,
     /// The error after which nothing works any more.
@@ -172,6 +178,8 @@ impl<'w, V: Variant> Coherence<'w, V> {
                 repeats: context.job().state.effort().repeats,
                 ..Records::default()
             },
+            access_log: None,
+            pushed: Vec::new(),
             allocations: 0,
             failure: None,
             scratch: vec![0; config.page_bytes / 4],
@@ -328,7 +336,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         if let Some(domain) = &self.domain {
             return if domain.is_alone() { Ok(()) } else { self.close_domain() };
         }
-        if self.dirty.is_empty() {
+        if self.dirty.is_empty() && self.access_log.is_none() {
             return Ok(());
         }
         let mut dirty = std::mem::take(&mut self.dirty);
@@ -361,7 +369,8 @@ impl<'w, V: Variant> Coherence<'w, V> {
         self.put_own(self.memory.diffs.at(self.me, self.stored.diff_words), &diffs)?;
         self.stored.diff_words += diffs.len();
         self.records.statistics.diffs_made += notices.len() as u64;
-        if notices.is_empty() {
+        let accesses = self.store_accesses(!notices.is_empty())?;
+        if notices.is_empty() && accesses.is_none() {
             return Ok(());
         }
         self.intervals.order += 1;
@@ -370,8 +379,8 @@ impl<'w, V: Variant> Coherence<'w, V> {
         for notice in &notices {
             self.pages[notice.page as usize].last = Some((self.intervals.order, self.me.0));
         }
-        let interval =
-            Interval { rank: self.me.0, number, order: self.intervals.order, seen, notices };
+        let (rank, order) = (self.me.0, self.intervals.order);
+        let interval = Interval { rank, number, order, seen, notices, accesses };
         self.log(std::slice::from_ref(&interval))?;
         self.keep(interval);
         self.note_storage();
@@ -447,8 +456,8 @@ impl<'w, V: Variant> Coherence<'w, V> {
         if self.ranks == 1 || self.config.locks == 0 {
             return Ok(());
         }
-        let mut writer = Writer::default();
-        intervals.iter().for_each(|interval| interval.write(self.page_words, &mut writer));
+        let (mut writer, form) = (Writer::default(), self.interval_form());
+        intervals.iter().for_each(|interval| interval.write(form, &mut writer));
         let bytes = writer.bytes();
         check_room("write notices", self.stored.log_bytes + bytes.len(), self.memory.log_bytes)?;
         self.put_own(self.memory.log.at(self.me, self.stored.log_bytes), bytes)?;
@@ -485,7 +494,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         for (&rank, intervals) in self.intervals.known.iter().filter(|&(&rank, _)| of(rank)) {
             let knows = time.of(rank);
             for interval in intervals.iter().filter(|interval| interval.number > knows) {
-                interval.write(self.page_words, into);
+                interval.write(self.interval_form(), into);
                 count += interval.notices.len();
             }
         }
@@ -531,7 +540,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
 }
 
 /// Allows the same for many pages, which are in order: neighbours together.
-fn allow_all(guard: &mut dyn Guard, pages: &[u32], what: Allowed) -> Result<()> {
+pub(crate) fn allow_all(guard: &mut dyn Guard, pages: &[u32], what: Allowed) -> Result<()> {
     for run in pages.chunk_by(|last, next| *next == last + 1) {
         guard.allow(run[0], run.len() as u32, what)?;
     }

@@ -41,6 +41,10 @@ pub struct Config {
     /// Look, at each barrier of all ranks, for words that two ranks have written without being
     /// ordered. That needs a copy for each rank and eager diffs, which are then used.
     pub check_races: bool,
+    /// Look, at the same time, for words that one rank has written and another one has loaded
+    /// without being ordered. Each load through a view is noted, which takes far longer than the
+    /// load.
+    pub check_loads: bool,
     /// Remember when each barrier of all ranks was entered and left.
     pub time_barriers: bool,
 }
@@ -128,6 +132,7 @@ impl Config {
             storage_limit: 16 << 20,
             storage_max: 256 << 20,
             check_races: false,
+            check_loads: false,
             time_barriers: false,
         }
     }

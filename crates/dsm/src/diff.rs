@@ -51,17 +51,25 @@ pub(crate) fn runs(diff: &[u32], page_words: usize) -> impl Iterator<Item = (usi
     })
 }
 
-/// The first word that two diffs have in common.
-pub(crate) fn overlap(one: &[u32], other: &[u32], page_words: usize) -> Option<usize> {
-    let spans = |diff| {
-        runs(diff, page_words).map(|(start, run): (usize, &[u32])| (start, start + run.len()))
-    };
-    let others: Vec<(usize, usize)> = spans(other).collect();
-    let meet = |(start, end): (usize, usize)| {
-        let both = others.iter().map(|&(from, to)| (start.max(from), end.min(to)));
-        both.filter(|(from, to)| from < to).map(|(from, _)| from).min()
-    };
-    spans(one).filter_map(meet).min()
+/// Returns the runs of a diff: the first word of each, and the one after its last.
+pub(crate) fn spans(diff: &[u32], page_words: usize) -> impl Iterator<Item = (usize, usize)> {
+    runs(diff, page_words).map(|(start, run)| (start, start + run.len()))
+}
+
+/// The first word that is in spans of both. Those of each are in order and do not overlap.
+pub(crate) fn first_in_both(one: &[(usize, usize)], other: &[(usize, usize)]) -> Option<usize> {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    while let (Some(&&(start, end)), Some(&&(from, to))) = (one.peek(), other.peek()) {
+        if start.max(from) < end.min(to) {
+            return Some(start.max(from));
+        }
+        if end <= to {
+            one.next();
+        } else {
+            other.next();
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -112,7 +120,8 @@ mod tests {
             prop_assume!(make(&zero, &one, &mut first) != Made::Whole);
             prop_assume!(make(&zero, &other, &mut second) != Made::Whole);
             let expected = one.iter().zip(&other).position(|(a, b)| a & b == 1);
-            prop_assert_eq!(overlap(&first, &second, 40), expected);
+            let spans = |diff| spans(diff, 40).collect::<Vec<_>>();
+            prop_assert_eq!(first_in_both(&spans(&first), &spans(&second)), expected);
         }
     }
 

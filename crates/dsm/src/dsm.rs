@@ -8,6 +8,7 @@ use farside_fabric::{Error, Rank, Region as Pieces, Result, SegmentId};
 use farside_pager::{Method, Watched};
 use farside_rma::{Numeric, Plain, World};
 
+use crate::accesses::AccessLog;
 use crate::barrier::BarrierMembers;
 use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard};
 use crate::config::{Access, Config, Copies, Diffs, Fetch, Start};
@@ -67,6 +68,7 @@ impl<'w> Dsm<'w> {
 impl<'w, V: Variant> Dsm<'w, V> {
     #[doc(hidden)]
     pub fn variant(world: &'w World, mut config: Config) -> Result<Dsm<'w, V>> {
+        config.check_races |= config.check_loads;
         let mut method = method_of(config.access);
         if method.is_some() {
             config.page_bytes = farside_pager::page_bytes();
@@ -104,12 +106,14 @@ impl<'w, V: Variant> Dsm<'w, V> {
                 (Some(watched.clone()), Box::new(PagerGuard(watched.clone())), watched.base())
             }
         };
+        let log = config.check_races.then(|| Arc::new(AccessLog::new(base, config.check_loads)));
         // SAFETY: the memory is this rank's own part of the window, or that of its domain's home,
         // which live as long as the coherence state, or the second mapping of it, which lives as
         // long as `watched`.
-        let view_memory = unsafe { ViewMemory::new(base, config.bytes) };
+        let view_memory = unsafe { ViewMemory::new(base, config.bytes, log.clone()) };
         let serving = Serving { handler, domain };
         let mut coherence = Coherence::new(context, config, memory, serving, guard);
+        coherence.access_log = log;
         if !is_plain && coherence.is_readable(0) {
             coherence.guard.allow(0, coherence.pages_count() as u32, Allowed::Reading)?;
         }
@@ -205,11 +209,13 @@ impl<'w, V: Variant> Dsm<'w, V> {
     }
 
     /// Loads an element.
+    #[track_caller]
     pub fn get<T: Plain>(&self, shared: Shared<T>, index: usize) -> Result<T> {
         Ok(self.view(shared, index..index.saturating_add(1))?.get(0))
     }
 
     /// Stores an element.
+    #[track_caller]
     pub fn set<T: Plain>(&self, shared: Shared<T>, index: usize, value: T) -> Result<()> {
         self.view_mut(shared, index..index.saturating_add(1))?.set(0, value);
         Ok(())

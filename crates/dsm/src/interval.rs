@@ -17,6 +17,23 @@ pub(crate) struct Interval {
     /// The intervals of other ranks that the rank knew.
     pub(crate) seen: Time,
     pub(crate) notices: Vec<Notice>,
+    /// The accesses that the search for races needs, if they were noted.
+    pub(crate) accesses: Option<StoredAccesses>,
+}
+
+/// The place of an interval's accesses in its rank's storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredAccesses {
+    pub(crate) at: u32,
+    pub(crate) words: u32,
+}
+
+/// The form of written intervals, which is the same on all ranks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IntervalForm {
+    pub(crate) page_words: usize,
+    /// Whether they say where their accesses are.
+    pub(crate) has_accesses: bool,
 }
 
 /// A page was written, and here is what changed.
@@ -53,7 +70,8 @@ impl Interval {
     }
 
     /// Writes it down. Neighbouring pages with neighbouring diffs share all but their lengths.
-    pub(crate) fn write(&self, page_words: usize, into: &mut Writer) {
+    pub(crate) fn write(&self, form: IntervalForm, into: &mut Writer) {
+        let IntervalForm { page_words, has_accesses } = form;
         for number in [self.rank, self.number, self.order] {
             into.number(number);
         }
@@ -69,6 +87,12 @@ impl Interval {
             into.number(run[0].at);
             into.number(run.len() as u32);
             run.iter().for_each(|notice| into.number(notice.words));
+        }
+        if has_accesses {
+            let StoredAccesses { at, words } =
+                self.accesses.unwrap_or(StoredAccesses { at: 0, words: 0 });
+            into.number(words);
+            into.number(at);
         }
     }
 
@@ -100,10 +124,11 @@ impl Interval {
             }
             notices.extend((page..end).map(|page| Notice { page, at: 0, words: 0 }));
         }
-        Ok(Interval { rank, number, order, seen: Time::default(), notices })
+        Ok(Interval { rank, number, order, seen: Time::default(), notices, accesses: None })
     }
 
-    pub(crate) fn read(page_words: usize, from: &mut Reader<'_>) -> Result<Interval> {
+    pub(crate) fn read(form: IntervalForm, from: &mut Reader<'_>) -> Result<Interval> {
+        let IntervalForm { page_words, has_accesses } = form;
         let (rank, number, order) = (from.number()?, from.number()?, from.number()?);
         let seen = from.time()?;
         let mut notices = Vec::new();
@@ -116,7 +141,12 @@ impl Interval {
                 notices.push(notice);
             }
         }
-        Ok(Interval { rank, number, order, seen, notices })
+        let accesses = match has_accesses {
+            true => Some(StoredAccesses { words: from.number()?, at: from.number()? }),
+            false => None,
+        };
+        let accesses = accesses.filter(|accesses| accesses.words > 0);
+        Ok(Interval { rank, number, order, seen, notices, accesses })
     }
 }
 
@@ -132,15 +162,23 @@ mod tests {
             notice(5, 107 + 64, 2),
             notice(9, 1000, 300),
         ];
-        Interval { rank: 4, number: 2, order: 17, seen: [(1, 1)].into_iter().collect(), notices }
+        let seen = [(1, 1)].into_iter().collect();
+        Interval { rank: 4, number: 2, order: 17, seen, notices, accesses: None }
     }
 
     #[test]
     fn an_interval_survives_its_message() {
         let mut writer = Writer::default();
-        interval().write(64, &mut writer);
-        assert_eq!(Interval::read(64, &mut Reader::new(writer.bytes())), Ok(interval()));
+        let form = IntervalForm { page_words: 64, has_accesses: false };
+        interval().write(form, &mut writer);
+        assert_eq!(Interval::read(form, &mut Reader::new(writer.bytes())), Ok(interval()));
         assert!(writer.bytes().len() < 25, "{} bytes", writer.bytes().len());
+        let form = IntervalForm { has_accesses: true, ..form };
+        for accesses in [None, Some(StoredAccesses { at: 1000, words: 3 })] {
+            let (mut writer, interval) = (Writer::default(), Interval { accesses, ..interval() });
+            interval.write(form, &mut writer);
+            assert_eq!(Interval::read(form, &mut Reader::new(writer.bytes())), Ok(interval));
+        }
     }
 
     #[test]

@@ -6,12 +6,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::panic::Location;
 
 use farside_fabric::{Error, Result};
 use farside_rma::Plain;
 
+use crate::accesses::AccessLog;
 use crate::dsm::Dsm;
-use crate::shared::{Shared, elements};
+use crate::shared::{Shared, View, ViewMut, elements};
 use crate::variant::{Right, Variant};
 
 /// Shared memory that is lent to threads of this rank. See [`Dsm::lend`].
@@ -58,7 +60,8 @@ impl<'d, 'w, V: Variant> Lent<'d, 'w, V> {
     /// written.
     pub fn read<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<Part<'d, T>> {
         self.lent.borrow_mut().read(shared.bytes(&range)?)?;
-        Ok(Part { cells: self.dsm.view(shared, range)?.cells })
+        let View { cells, log } = self.dsm.view(shared, range)?;
+        Ok(Part { cells, log })
     }
 
     /// Lends elements to be read and written, by one thread, or by several between which they are
@@ -69,7 +72,8 @@ impl<'d, 'w, V: Variant> Lent<'d, 'w, V> {
         range: Range<usize>,
     ) -> Result<PartMut<'d, T>> {
         self.lent.borrow_mut().write(shared.bytes(&range)?)?;
-        Ok(PartMut { cells: self.dsm.view_mut(shared, range)?.cells() })
+        let ViewMut { cells, log } = self.dsm.view_mut(shared, range)?;
+        Ok(PartMut { cells, log })
     }
 }
 
@@ -128,11 +132,13 @@ fn refuse_overlap(ranges: &BTreeMap<u64, u64>, bytes: &Range<u64>) -> Result<()>
 #[derive(Clone, Copy)]
 pub struct Part<'d, T> {
     cells: &'d [Cell<T>],
+    log: Option<&'d AccessLog>,
 }
 
 /// Elements of a shared slice that one thread of this rank reads and writes. See [`Lent::write`].
 pub struct PartMut<'d, T> {
     cells: &'d [Cell<T>],
+    log: Option<&'d AccessLog>,
 }
 
 // SAFETY: the cells are lent to be read only, so that no thread of this rank changes them.
@@ -149,8 +155,12 @@ macro_rules! reading {
         elements!($part);
 
         impl<T: Plain> $part<'_, T> {
-            /// All elements, in order.
+            /// All elements, in order. Where races are looked for, all of them count as loaded.
+            #[track_caller]
             pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_ {
+                if let Some(log) = self.log {
+                    log.load(self.cells, Location::caller());
+                }
                 self.cells.iter().map(Cell::get)
             }
         }
@@ -162,18 +172,33 @@ reading!(PartMut);
 impl<'d, T: Plain> PartMut<'d, T> {
     /// Stores an element. Panics if there is none with this index, as slices do.
     #[inline]
+    #[track_caller]
     pub fn set(&mut self, index: usize, value: T) {
-        self.cells[index].set(value);
+        let cell = &self.cells[index];
+        if let Some(log) = self.log {
+            log.store(std::slice::from_ref(cell), Location::caller());
+        }
+        cell.set(value);
     }
 
-    /// The elements as cells: ordinary memory.
+    /// The elements as cells: ordinary memory. Where races are looked for, what is stored through
+    /// them counts as stored here, and what is loaded through them is not seen.
+    #[track_caller]
     pub fn cells(&mut self) -> &[Cell<T>] {
+        if let Some(log) = self.log {
+            log.store(self.cells, Location::caller());
+        }
         self.cells
     }
 
     /// Copies elements in, from `index` on.
+    #[track_caller]
     pub fn copy_from(&mut self, index: usize, from: &[T]) {
-        for (cell, &value) in self.cells[index..][..from.len()].iter().zip(from) {
+        let cells = &self.cells[index..][..from.len()];
+        if let Some(log) = self.log {
+            log.store(cells, Location::caller());
+        }
+        for (cell, &value) in cells.iter().zip(from) {
             cell.set(value);
         }
     }
@@ -182,12 +207,13 @@ impl<'d, T: Plain> PartMut<'d, T> {
     #[must_use]
     pub fn split_at(self, middle: usize) -> (PartMut<'d, T>, PartMut<'d, T>) {
         let (first, second) = self.cells.split_at(middle);
-        (PartMut { cells: first }, PartMut { cells: second })
+        (PartMut { cells: first, log: self.log }, PartMut { cells: second, log: self.log })
     }
 
     /// Divides it into parts of `len` elements; the last one may have fewer. Panics if `len` is 0.
     pub fn chunks(self, len: usize) -> impl ExactSizeIterator<Item = PartMut<'d, T>> {
-        self.cells.chunks(len).map(|cells| PartMut { cells })
+        let log = self.log;
+        self.cells.chunks(len).map(move |cells| PartMut { cells, log })
     }
 }
 

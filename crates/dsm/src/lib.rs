@@ -17,6 +17,7 @@
 //!
 //! The rules of the memory are in `docs/dsm.md`.
 
+mod accesses;
 mod barrier;
 mod coherence;
 mod config;
@@ -50,7 +51,7 @@ pub use dsm::Dsm;
 pub use farside_pager::{Method, has_userfault};
 pub use heap::SharedHeap;
 pub use lend::{Lent, Part, PartMut};
-pub use race::Race;
+pub use race::{AccessKind, Race};
 pub use region::Placement;
 pub use shared::{Shared, View, ViewMut};
 pub use statistics::{ArrayStatistics, BarrierTime, Statistics};

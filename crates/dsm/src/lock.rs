@@ -55,7 +55,10 @@ impl<V: Variant> Coherence<'_, V> {
         if before == 0 || last == self.me {
             return Ok(());
         }
-        self.ask(lock, last, (before % 2) as usize)?;
+        self.lock_state.is_asking = true;
+        let asked = self.ask(lock, last, (before % 2) as usize);
+        self.lock_state.is_asking = false;
+        asked?;
         self.catch_up()
     }
 

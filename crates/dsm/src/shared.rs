@@ -3,11 +3,15 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::panic::Location;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use farside_fabric::{Error, Result};
 use farside_rma::Plain;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::accesses::AccessLog;
 
 /// A slice of plain data in shared memory: the same on every rank. A name, not a reference: it is
 /// read and written through views, see [`Dsm::view`](crate::Dsm::view) and
@@ -89,6 +93,8 @@ impl<T: Plain> Shared<T> {
 pub(crate) struct ViewMemory {
     base: NonNull<u8>,
     bytes: u64,
+    /// Where accesses are noted, if races are looked for.
+    log: Option<Arc<AccessLog>>,
 }
 
 impl ViewMemory {
@@ -97,8 +103,12 @@ impl ViewMemory {
     /// `base` must be valid for reads and writes of `bytes` bytes for as long as this is used, on
     /// all threads of this rank; faults must be resolved. There must be no other Rust references to
     /// it.
-    pub(crate) unsafe fn new(base: NonNull<u8>, bytes: u64) -> ViewMemory {
-        ViewMemory { base, bytes }
+    pub(crate) unsafe fn new(
+        base: NonNull<u8>,
+        bytes: u64,
+        log: Option<Arc<AccessLog>>,
+    ) -> ViewMemory {
+        ViewMemory { base, bytes, log }
     }
 
     /// Refuses bytes that are not there.
@@ -128,11 +138,11 @@ impl ViewMemory {
     }
 
     pub(crate) fn view<T: Plain>(&self, bytes: Range<u64>) -> Result<View<'_, T>> {
-        Ok(View { cells: self.cells(bytes)? })
+        Ok(View { cells: self.cells(bytes)?, log: self.log.as_deref() })
     }
 
     pub(crate) fn view_mut<T: Plain>(&self, bytes: Range<u64>) -> Result<ViewMut<'_, T>> {
-        Ok(ViewMut { cells: self.cells(bytes)? })
+        Ok(ViewMut { cells: self.cells(bytes)?, log: self.log.as_deref() })
     }
 }
 
@@ -140,12 +150,14 @@ impl ViewMemory {
 #[derive(Clone, Copy)]
 pub struct View<'d, T> {
     pub(crate) cells: &'d [Cell<T>],
+    pub(crate) log: Option<&'d AccessLog>,
 }
 
 /// Elements of a shared slice, to be read and written until the next synchronization.
 #[derive(Clone, Copy)]
 pub struct ViewMut<'d, T> {
-    cells: &'d [Cell<T>],
+    pub(crate) cells: &'d [Cell<T>],
+    pub(crate) log: Option<&'d AccessLog>,
 }
 
 /// What views, and parts that are lent to threads, have in common.
@@ -164,11 +176,17 @@ macro_rules! elements {
 
             /// Loads an element. Panics if there is none with this index, as slices do.
             #[inline]
+            #[track_caller]
             pub fn get(&self, index: usize) -> T {
-                self.cells[index].get()
+                let cell = &self.cells[index];
+                if let Some(log) = self.log {
+                    log.load(std::slice::from_ref(cell), Location::caller());
+                }
+                cell.get()
             }
 
             /// A copy of all elements.
+            #[track_caller]
             pub fn to_vec(&self) -> Vec<T> {
                 self.iter().collect()
             }
@@ -182,14 +200,23 @@ macro_rules! reading {
         elements!($view);
 
         impl<'d, T: Plain> $view<'d, T> {
-            /// All elements, in order.
+            /// All elements, in order. Where races are looked for, all of them count as loaded.
+            #[track_caller]
             pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + 'd {
+                if let Some(log) = self.log {
+                    log.load(self.cells, Location::caller());
+                }
                 self.cells.iter().map(Cell::get)
             }
 
             /// Copies as many elements as fit, from `index` on.
+            #[track_caller]
             pub fn copy_to(&self, index: usize, into: &mut [T]) {
-                for (into, cell) in into.iter_mut().zip(&self.cells[index..]) {
+                let cells = &self.cells[index..];
+                if let Some(log) = self.log {
+                    log.load(&cells[..into.len().min(cells.len())], Location::caller());
+                }
+                for (into, cell) in into.iter_mut().zip(cells) {
                     *into = cell.get();
                 }
             }
@@ -197,7 +224,7 @@ macro_rules! reading {
             /// Returns some of the elements. Panics if they are not all there, as slices do.
             #[must_use]
             pub fn slice(&self, range: Range<usize>) -> $view<'d, T> {
-                $view { cells: &self.cells[range] }
+                $view { cells: &self.cells[range], log: self.log }
             }
         }
     };
@@ -208,18 +235,33 @@ reading!(ViewMut);
 impl<'d, T: Plain> ViewMut<'d, T> {
     /// Stores an element. Panics if there is none with this index, as slices do.
     #[inline]
+    #[track_caller]
     pub fn set(&self, index: usize, value: T) {
-        self.cells[index].set(value);
+        let cell = &self.cells[index];
+        if let Some(log) = self.log {
+            log.store(std::slice::from_ref(cell), Location::caller());
+        }
+        cell.set(value);
     }
 
-    /// The elements as cells: ordinary memory.
+    /// The elements as cells: ordinary memory. Where races are looked for, what is stored through
+    /// them counts as stored here, and what is loaded through them is not seen.
+    #[track_caller]
     pub fn cells(&self) -> &'d [Cell<T>] {
+        if let Some(log) = self.log {
+            log.store(self.cells, Location::caller());
+        }
         self.cells
     }
 
     /// Copies elements in, from `index` on.
+    #[track_caller]
     pub fn copy_from(&self, index: usize, from: &[T]) {
-        for (cell, &value) in self.cells[index..][..from.len()].iter().zip(from) {
+        let cells = &self.cells[index..][..from.len()];
+        if let Some(log) = self.log {
+            log.store(cells, Location::caller());
+        }
+        for (cell, &value) in cells.iter().zip(from) {
             cell.set(value);
         }
     }

@@ -5,6 +5,7 @@ use farside_fabric::{HandlerId, Rank, Result};
 
 use crate::coherence::{Allowed, Coherence};
 use crate::domain::Domain;
+use crate::interval::IntervalForm;
 use crate::time::Time;
 use crate::variant::Variant;
 
@@ -17,6 +18,11 @@ pub(crate) struct Serving {
 }
 
 impl<V: Variant> Coherence<'_, V> {
+    /// Returns the form of intervals in messages and in the log.
+    pub(crate) fn interval_form(&self) -> IntervalForm {
+        IntervalForm { page_words: self.page_words, has_accesses: self.config.check_races }
+    }
+
     /// Returns the number of pages.
     pub(crate) fn pages_count(&self) -> usize {
         self.config.bytes as usize / self.config.page_bytes

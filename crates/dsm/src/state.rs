@@ -49,11 +49,14 @@ pub(crate) struct LockState {
     pub(crate) turn: Vec<usize>,
     pub(crate) held: Vec<bool>,
     pub(crate) tickets: u32,
+    /// True while what is heard comes with a lock.
+    pub(crate) is_asking: bool,
 }
 
 impl LockState {
     pub(crate) fn new(locks: u32, tickets: u32) -> LockState {
-        LockState { turn: vec![0; locks as usize], held: vec![false; locks as usize], tickets }
+        let (turn, held) = (vec![0; locks as usize], vec![false; locks as usize]);
+        LockState { turn, held, tickets, is_asking: false }
     }
 }
 

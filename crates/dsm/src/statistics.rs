@@ -24,6 +24,8 @@ pub struct Statistics {
     pub prefetches_used: u64,
     /// Of these, the pages that others wrote again before they were touched.
     pub prefetches_wasted: u64,
+    /// Pages that were brought up to date by diffs that came with a barrier.
+    pub pushed: u64,
     /// Pages that were fetched as a whole, because this rank had no copy.
     pub cold_misses: u64,
     /// Messages sent and asked for.
@@ -61,6 +63,7 @@ impl Statistics {
             prefetched: a.prefetched + b.prefetched,
             prefetches_used: a.prefetches_used + b.prefetches_used,
             prefetches_wasted: a.prefetches_wasted + b.prefetches_wasted,
+            pushed: a.pushed + b.pushed,
             cold_misses: a.cold_misses + b.cold_misses,
             messages: a.messages + b.messages,
             bytes: a.bytes + b.bytes,
@@ -103,6 +106,19 @@ pub struct ArrayStatistics {
     pub moving_pages: u64,
     /// The nodes that have written these pages, one bit for each; the last one for all from 63 on.
     pub writers: u64,
+    /// Of `moves`, those of pages whose nodes write different words: false sharing.
+    pub false_moves: u64,
+    /// The pages to which that has happened, counted on each node.
+    pub false_pages: u64,
+    /// The nodes that have written these pages.
+    pub false_writers: u64,
+    /// Of `moves`, those of pages whose nodes write the same words, and that came with a lock:
+    /// migratory data.
+    pub lock_moves: u64,
+    /// The pages to which that has happened, counted on each node.
+    pub lock_pages: u64,
+    /// The nodes that have written these pages.
+    pub lock_writers: u64,
 }
 
 impl ArrayStatistics {
@@ -120,14 +136,60 @@ impl ArrayStatistics {
             moves: a.moves + b.moves,
             moving_pages: a.moving_pages + b.moving_pages,
             writers: a.writers | b.writers,
+            false_moves: a.false_moves + b.false_moves,
+            false_pages: a.false_pages + b.false_pages,
+            false_writers: a.false_writers | b.false_writers,
+            lock_moves: a.lock_moves + b.lock_moves,
+            lock_pages: a.lock_pages + b.lock_pages,
+            lock_writers: a.lock_writers | b.lock_writers,
             ..a
         }
     }
 
     /// Returns the nodes that have written the pages that move back and forth.
     pub fn moving_writers(&self) -> Vec<u32> {
-        (0..64).filter(|&domain| self.writers >> domain & 1 == 1).collect()
+        nodes_of(self.writers)
     }
+
+    /// Returns what costs time with this array, and what could be done about it: one sentence for
+    /// each kind of sharing that was seen.
+    pub fn advice(&self) -> Vec<String> {
+        let rest_pages = self.moving_pages - self.false_pages - self.lock_pages;
+        let rest_moves = self.moves - self.false_moves - self.lock_moves;
+        let mut advice = Vec::new();
+        if self.false_pages > 0 {
+            advice.push(format!(
+                "{} pages were written by nodes {:?} in turns, {} times, at different words (false \
+                 sharing): let the parts of ranks begin with pages (multiples of 4096 bytes, \
+                 `Placement::Pages`)",
+                self.false_pages,
+                nodes_of(self.false_writers),
+                self.false_moves
+            ));
+        }
+        if self.lock_pages > 0 {
+            advice.push(format!(
+                "{} pages moved with locks between nodes {:?}, {} times (migratory data): do more \
+                 each time that a lock is held, keep what one lock guards together and on pages of \
+                 its own, or let each rank gather its part and add it once",
+                self.lock_pages,
+                nodes_of(self.lock_writers),
+                self.lock_moves
+            ));
+        }
+        if rest_pages > 0 {
+            advice.push(format!(
+                "{rest_pages} pages were written by nodes {:?} in turns, {rest_moves} times, at \
+                 the same words: let one rank write them, or each rank words of its own",
+                self.moving_writers()
+            ));
+        }
+        advice
+    }
+}
+
+fn nodes_of(writers: u64) -> Vec<u32> {
+    (0..64).filter(|&domain| writers >> domain & 1 == 1).collect()
 }
 
 /// The times of one rank at one barrier, in nanoseconds.

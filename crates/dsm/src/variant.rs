@@ -32,6 +32,10 @@ pub trait Variant: 'static {
     const MERGES_INTO_TWINS: bool = true;
     /// Tells the other ranks of the domain that a page was closed.
     const TELLS_OF_CLOSED: bool = true;
+    /// Closes a page only when no other rank of the domain can write it.
+    const HEEDS_WRITERS: bool = true;
+    /// Merges a diff that was pushed only into a page that lacks no other.
+    const PUSHES_ALONE: bool = true;
     /// Makes an operation of each access to what ranks of a domain share, for the explorer.
     const MARKS_ACCESSES: bool = false;
     /// The ticket before a rank's first. Two tickets in a row must differ, nothing else.
@@ -101,6 +105,10 @@ pub mod mutants {
         MergesBesideTwins: MERGES_INTO_TWINS;
         /// Closes pages that other ranks of the domain can still write.
         ClosesSilently: TELLS_OF_CLOSED;
+        /// Closes a page at the end of its interval, which a neighbour can still write.
+        ClosesUnderWriters: HEEDS_WRITERS;
+        /// Merges a diff that was pushed into a page that lacks older ones.
+        PushesOverOthers: PUSHES_ALONE;
     }
 
     /// Right, and about to run over the end of its numbers.

@@ -1,7 +1,10 @@
 //! Shared memory of thread ranks: every front end, barrier and start gives the same.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use farside::dsm::{
-    Access, BarrierKind, Config, Copies, Diffs, Dsm, Fetch, Placement, Start, has_userfault,
+    Access, AccessKind, ArrayStatistics, BarrierKind, Config, Copies, Diffs, Dsm, Fetch, Placement,
+    Race, Shared, Start, has_userfault,
 };
 use farside::{Local, Rank, Result, World};
 
@@ -229,6 +232,101 @@ fn races_are_reported_with_who_and_where() {
     assert_eq!(found.unwrap().concat(), [((Rank(0), Rank(2)), Some(50))]);
 }
 
+/// Runs a program on 3 ranks that look for loads as well as stores; returns all races, with the
+/// elements of the program's one array.
+fn races_of(
+    access: Access,
+    program: impl Fn(&mut Dsm<'_>, Shared<u64>) -> Result<()> + Sync,
+) -> Vec<(Race, Option<usize>)> {
+    let config = Config { check_loads: true, access, ..Config::new(1 << 16) };
+    let found = farside::local(3, |world| {
+        let mut dsm = Dsm::new(&world, config)?;
+        let words = dsm.alloc::<u64>(1000)?;
+        program(&mut dsm, words)?;
+        dsm.barrier()?;
+        let found = dsm.races();
+        dsm.close()?;
+        let element = |race: Race| (race.clone(), words.index_of(race.offset));
+        Ok(found.into_iter().map(element).collect::<Vec<_>>())
+    });
+    found.unwrap().concat()
+}
+
+#[test]
+fn loads_that_race_with_stores_are_reported_with_both_places() {
+    let here = |line: u32| Some(format!("{}:{line}", file!()));
+    for access in [Access::Pager, Access::Protect, Access::Explicit] {
+        let (stored, loaded) = (AtomicU32::new(0), AtomicU32::new(0));
+        let found = races_of(access, |dsm, words| {
+            match dsm.world().rank() {
+                Rank(0) => {
+                    stored.store(line!() + 1, Ordering::Relaxed);
+                    dsm.view_mut(words, 600..700)?.set(1, 7);
+                }
+                Rank(1) => {
+                    let view = dsm.view(words, 0..1000)?;
+                    loaded.store(line!() + 1, Ordering::Relaxed);
+                    let _ = view.get(600) + view.get(601) + view.get(602);
+                }
+                _ => {}
+            }
+            Ok(())
+        });
+        let [(race, Some(601))] = &found[..] else { panic!("{access:?}: {found:?}") };
+        assert_eq!(race.ranks, (Rank(0), Rank(1)));
+        assert_eq!(race.kinds, (AccessKind::Store, AccessKind::Load));
+        let (stored, loaded) = (stored.into_inner(), loaded.into_inner());
+        assert_eq!(race.places, (here(stored), here(loaded)), "{access:?}");
+        let text = race.to_string();
+        assert!(text.contains(&format!("threads.rs:{stored} (interval 1), and rank 1 loads it")));
+    }
+}
+
+#[test]
+fn stores_that_race_are_reported_with_both_places() {
+    let found = races_of(Access::Pager, |dsm, words| {
+        let me = dsm.world().rank();
+        match me {
+            Rank(0) => dsm.set(words, 5, 1),
+            Rank(1) => dsm.locked(0, |dsm| dsm.set(words, 5, dsm.get(words, 5)? + 2)),
+            _ => Ok(()),
+        }
+    });
+    let first = line!() - 5;
+    // The load of the same interval and the same word tells nothing more.
+    let [(race, Some(5))] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(race.kinds, (AccessKind::Store, AccessKind::Store));
+    let places = [first, first + 1].map(|line| Some(format!("{}:{line}", file!())));
+    assert_eq!([race.places.0.clone(), race.places.1.clone()], places);
+}
+
+#[test]
+fn loads_that_are_ordered_or_of_other_words_are_no_races() {
+    for access in [Access::Pager, Access::Explicit] {
+        let found = races_of(access, |dsm, words| {
+            let me = dsm.world().rank().index();
+            // Others write words beside these, on the same page.
+            for round in 1..4 {
+                let mine = dsm.view_mut(words, 0..999)?;
+                (me..999).step_by(3).for_each(|at| mine.set(at, mine.get(at) + round));
+                dsm.barrier()?;
+                let sum: u64 = dsm.view(words, 0..999)?.iter().sum();
+                assert_eq!(sum, 999 * round * (round + 1) / 2);
+                dsm.barrier()?;
+            }
+            // A rank that only loads under the lock comes before those that store afterwards.
+            for _ in 0..20 {
+                let seen = dsm.locked(1, |dsm| dsm.get(words, 999))?;
+                if me != 0 {
+                    dsm.locked(1, |dsm| dsm.set(words, 999, seen + 1))?;
+                }
+            }
+            Ok(())
+        });
+        assert_eq!(found, []);
+    }
+}
+
 #[test]
 fn ranks_that_disagree_are_told() {
     let result = farside::local(2, |world| {
@@ -339,6 +437,133 @@ fn diffs_that_nobody_wants_are_told_apart() {
             assert_eq!(array.diffs_made, made, "{diffs:?}: {array:?}");
         }
     }
+}
+
+#[test]
+fn what_was_asked_for_comes_with_the_barrier() {
+    const ROUNDS: u32 = 50;
+    for access in [Access::Pager, Access::Explicit] {
+        let done = Local::new(2).unwrap().topology("node:2").run(|world| {
+            let mut dsm = Dsm::new(&world, Config { access, ..Config::new(1 << 20) })?;
+            let words = dsm.alloc_at::<u32>(2 * 1024, Placement::Pages)?;
+            let me = world.rank().index();
+            for round in 1..=ROUNDS {
+                dsm.set(words, 1024 * me, round)?;
+                dsm.barrier()?;
+                assert_eq!(dsm.get(words, 1024 * (1 - me))?, round);
+                dsm.barrier()?;
+            }
+            let done = dsm.statistics();
+            dsm.close().map(|()| done)
+        });
+        for done in done.unwrap() {
+            // All but the first, and a few to see whether it is still wanted.
+            assert!(done.pushed >= u64::from(ROUNDS) - 6, "{done:?}");
+            assert!(done.read_faults <= 6, "{done:?}");
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_left_alone_are_closed_without_a_barrier() {
+    const PAGES: usize = 20;
+    let done = Local::new(2).unwrap().topology("node:2").run(|world| {
+        let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+        let words = dsm.alloc_at::<u32>(PAGES * 1024, Placement::Pages)?;
+        let is_writer = world.rank() == Rank(0);
+        let write = |dsm: &mut Dsm<'_>, value: u32| {
+            dsm.locked(0, |dsm| {
+                let view = dsm.view_mut(words, 0..PAGES * 1024)?;
+                (0..PAGES).for_each(|page| view.set(page * 1024, value));
+                Ok(())
+            })
+        };
+        let read = |dsm: &mut Dsm<'_>, value: u32| {
+            dsm.locked(0, |dsm| {
+                let view = dsm.view(words, 0..PAGES * 1024)?;
+                assert!((0..PAGES).all(|page| view.get(page * 1024) == value));
+                Ok(())
+            })
+        };
+        for value in 1..=3 {
+            if is_writer {
+                write(&mut dsm, value)?;
+            }
+            world.barrier()?;
+            if !is_writer {
+                read(&mut dsm, value)?;
+            }
+            world.barrier()?;
+            if is_writer {
+                (0..4).try_for_each(|_| dsm.locked(1, |_| Ok(())))?;
+            }
+        }
+        let done = dsm.statistics();
+        dsm.barrier()?;
+        dsm.close().map(|()| done)
+    });
+    // Each page is opened again every time, because it was closed in between.
+    assert_eq!(done.unwrap()[0].twins, 3 * PAGES as u64);
+}
+
+/// Lets two nodes write an array in some way; returns what both say of it.
+fn advice_on(write: impl Fn(&mut Dsm<'_>, Shared<u32>, u32) -> Result<()> + Sync) -> Vec<String> {
+    let arrays = Local::new(2).unwrap().topology("node:2").run(|world| {
+        let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+        let words = dsm.alloc_at::<u32>(1024, Placement::Pages)?;
+        for round in 1..=10 {
+            write(&mut dsm, words, round)?;
+        }
+        dsm.barrier()?;
+        let mut arrays = dsm.array_statistics();
+        world.all_reduce(&mut arrays, ArrayStatistics::and)?;
+        dsm.close()?;
+        Ok(arrays[0])
+    });
+    arrays.unwrap()[0].advice()
+}
+
+#[test]
+fn each_kind_of_sharing_has_its_own_advice() {
+    let apart = advice_on(|dsm, words, round| {
+        let me = dsm.world().rank().index();
+        dsm.set(words, 512 * me, round)?;
+        dsm.barrier()?;
+        assert_eq!(dsm.get(words, 512 * (1 - me))?, round);
+        dsm.barrier()
+    });
+    assert_eq!(apart.len(), 1, "{apart:?}");
+    assert!(apart[0].contains("by nodes [0, 1]") && apart[0].contains("false sharing"));
+    let by_lock = advice_on(|dsm, words, round| {
+        // One after the other, so that the page moves every time.
+        for turn in [Rank(0), Rank(1)] {
+            if dsm.world().rank() == turn {
+                dsm.locked(3, |dsm| dsm.set(words, 0, dsm.get(words, 0)? + round))?;
+            }
+            dsm.world().barrier()?;
+        }
+        Ok(())
+    });
+    assert_eq!(by_lock.len(), 1, "{by_lock:?}");
+    assert!(by_lock[0].contains("between nodes [0, 1]") && by_lock[0].contains("migratory"));
+    let by_turns = advice_on(|dsm, words, round| {
+        for turn in [Rank(0), Rank(1)] {
+            if dsm.world().rank() == turn {
+                dsm.set(words, 0, dsm.get(words, 0)? + round)?;
+            }
+            dsm.barrier()?;
+        }
+        Ok(())
+    });
+    assert_eq!(by_turns.len(), 1, "{by_turns:?}");
+    assert!(by_turns[0].contains("the same words"), "{by_turns:?}");
+    let alone = advice_on(|dsm, words, round| {
+        if dsm.world().rank() == Rank(0) {
+            dsm.set(words, 0, round)?;
+        }
+        dsm.barrier()
+    });
+    assert!(alone.is_empty(), "{alone:?}");
 }
 
 #[test]

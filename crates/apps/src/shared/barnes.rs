@@ -46,13 +46,21 @@ pub(super) struct Barnes {
     steps: usize,
     /// Whether bodies are dealt out by cost.
     has_zones: bool,
+    /// Whether forces are shared as soon as they are known, as in the paper. Nobody uses those of
+    /// others, and some load them at that moment, with the rest of a body: that is a race.
+    is_published: bool,
     bodies: Option<Shared<Body>>,
 }
 
 impl Barnes {
-    pub(super) fn new(size: &[usize], steps: usize, has_zones: bool) -> Result<Barnes> {
+    pub(super) fn new(
+        size: &[usize],
+        steps: usize,
+        has_zones: bool,
+        is_published: bool,
+    ) -> Result<Barnes> {
         let [count] = Options::check_size("barnes", size, 1)?;
-        Ok(Barnes { count, steps, has_zones, bodies: None })
+        Ok(Barnes { count, steps, has_zones, is_published, bodies: None })
     }
 
     /// A rank with the same bodies in every step.
@@ -71,7 +79,9 @@ impl Barnes {
                 acted += tree.pull(&all, number, body);
             }
             machine.computes(FLOPS * acted);
-            machine.dsm.view_mut(shared.bodies, mine.clone())?.copy_from(0, &own);
+            if self.is_published {
+                machine.dsm.view_mut(shared.bodies, mine.clone())?.copy_from(0, &own);
+            }
             // Nobody moves before all have seen where everybody was.
             machine.dsm.barrier()?;
             own.iter_mut().for_each(advance);
@@ -441,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_tree_pulls_about_as_all_bodies_do() {
-        let kernel = Barnes { count: 300, steps: 1, has_zones: false, bodies: None };
+        let kernel = Barnes::new(&[300], 1, false, true).unwrap();
         let bodies: Vec<Body> = (0..300).map(|number| kernel.first(number)).collect();
         let tree = Tree::new(&bodies, reach(&bodies));
         assert!((tree.cells[0].mass - 1.0).abs() < 1e-9);
@@ -465,7 +475,7 @@ mod tests {
 
     #[test]
     fn zones_share_all_bodies_out_by_their_cost() {
-        let kernel = Barnes { count: 500, steps: 1, has_zones: true, bodies: None };
+        let kernel = Barnes::new(&[500], 1, true, true).unwrap();
         let mut bodies: Vec<Body> = (0..500).map(|number| kernel.first(number)).collect();
         // Two at one place: one of them has no leaf.
         bodies[7].place = bodies[8].place;

@@ -85,7 +85,7 @@ pub struct Outcome {
     /// How long a barrier takes when the last rank has come, on average, until the last one has
     /// left; as far as the ranks' clocks are the same.
     pub completion_ns: f64,
-    /// Words that two ranks have written without being ordered, if that was looked for.
+    /// Words that two ranks have accessed without being ordered, if that was looked for.
     pub races: u64,
     /// Where messages of barriers land.
     pub mail: SegmentId,
@@ -224,16 +224,16 @@ impl Options {
 
     fn kernel(&self) -> Result<Box<dyn Kernel>> {
         let (size, iterations) = (&self.size[..], self.iterations);
+        // A copy for each rank is what the paper measured, and so is its program.
+        let is_published = self.copies == Copies::Rank;
         Ok(match self.program {
             Program::Fft3d => Box::new(fft3d::Fft3d::new(size, iterations)?),
-            Program::Barnes => Box::new(barnes::Barnes::new(size, iterations, false)?),
-            Program::BarnesZones => Box::new(barnes::Barnes::new(size, iterations, true)?),
-            Program::Sor => Box::new(sor::Sor::new(size, iterations)?),
-            Program::Jacobi => {
-                // A copy for each rank is what the paper measured, and so is its program.
-                let is_published = self.copies == Copies::Rank;
-                Box::new(jacobi::Jacobi::new(size, iterations, is_published)?)
+            Program::Barnes | Program::BarnesZones => {
+                let has_zones = self.program == Program::BarnesZones;
+                Box::new(barnes::Barnes::new(size, iterations, has_zones, is_published)?)
             }
+            Program::Sor => Box::new(sor::Sor::new(size, iterations)?),
+            Program::Jacobi => Box::new(jacobi::Jacobi::new(size, iterations, is_published)?),
             Program::Tsp => Box::new(tsp::Tsp::new(size, iterations)?),
         })
     }
@@ -255,6 +255,7 @@ impl Options {
             fetch: self.fetch,
             storage_limit: self.storage_limit.unwrap_or(usual.storage_limit),
             check_races: self.check_races,
+            check_loads: self.check_loads,
             time_barriers: true,
             locks: 4,
             ..usual
@@ -322,8 +323,8 @@ fn report(options: &Options, outcome: &Outcome) -> Result<()> {
         done.messages, done.bytes, done.retransmitted
     ))?;
     say(format_args!(
-        "  prefetched   {} pages, {} used, {} wasted",
-        done.prefetched, done.prefetches_used, done.prefetches_wasted
+        "  prefetched   {} pages, {} used, {} wasted; {} came with barriers",
+        done.prefetched, done.prefetches_used, done.prefetches_wasted, done.pushed
     ))?;
     say(format_args!(
         "  storage      {} bytes at most, reclaimed {} times",
@@ -344,14 +345,5 @@ fn report_array(array: &ArrayStatistics) -> Result<()> {
         array.diffs_made.saturating_sub(array.diffs_wanted),
         array.diffs_applied
     ))?;
-    if array.moves == 0 {
-        return Ok(());
-    }
-    say(format_args!(
-        "               {} pages were written by nodes {:?} in turns, {} times: let the parts of \
-         ranks begin with pages (multiples of 4096 bytes, `Placement::Pages`)",
-        array.moving_pages,
-        array.moving_writers(),
-        array.moves
-    ))
+    array.advice().iter().try_for_each(|advice| say(format_args!("               {advice}")))
 }

@@ -59,7 +59,7 @@ impl Program {
 }
 
 /// Its options.
-const FLAGS: [Flag; 16] = [
+const FLAGS: [Flag; 17] = [
     Flag::new(
         "--size",
         "NxN…",
@@ -87,6 +87,11 @@ const FLAGS: [Flag; 16] = [
     ),
     Flag::new("--storage-limit", "BYTES", "when storage is reclaimed"),
     Flag::new("--check-races", "", "look for words that two ranks write without being ordered"),
+    Flag::new(
+        "--check-loads",
+        "",
+        "look for words that one rank writes and another one loads without being ordered, too",
+    ),
     Flag::new(
         "--stats",
         "",
@@ -129,6 +134,8 @@ pub struct Options {
     pub storage_limit: Option<u64>,
     /// Whether races are looked for.
     pub check_races: bool,
+    /// Whether loads that race with stores are looked for, too.
+    pub check_loads: bool,
     /// Whether the statistics of each array are reported.
     pub stats: bool,
     /// How long an operation on numbers takes, in virtual time.
@@ -157,6 +164,7 @@ impl Options {
             fetch: Fetch::Get,
             storage_limit: None,
             check_races: false,
+            check_loads: false,
             stats: false,
             flop_ns: 0.0,
             prices: Prices::default(),
@@ -178,8 +186,9 @@ impl Options {
                     program.name()
                 )));
             }
-            if flag == "--check-races" || flag == "--stats" {
+            if ["--check-races", "--check-loads", "--stats"].contains(&flag) {
                 options.check_races |= flag == "--check-races";
+                options.check_loads |= flag == "--check-loads";
                 options.stats |= flag == "--stats";
                 continue;
             }

@@ -7,14 +7,15 @@
 //! time each round has the next seed, and these times, and what was sent again, are means of all
 //! rounds: one message that is lost adds more to the few barriers of a run than all others take.
 
+mod interval;
 mod report;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
-use farside::dsm::{Access, BarrierKind, Copies, Diffs, Fetch, Start};
+use farside::dsm::{Access, BarrierKind, Config, Copies, Diffs, Fetch, Start};
 use farside::fabric::SegmentId;
 use farside::fabric::observed::Kind;
 use farside::sim::{Profile, Resent, Timing};
@@ -26,9 +27,15 @@ use crate::rivals::Rival;
 
 pub use report::{plot, tables};
 
-const CASES: [&str; 6] = ["fft3d", "barnes", "sor", "jacobi", "tsp", "barnes-zones"];
+const CASES: [&str; 8] =
+    ["fft3d", "barnes", "sor", "jacobi", "tsp", "barnes-zones", "interval", "interval-written"];
 /// How many of them are in the paper, and run in virtual time unless others are asked for.
 const CASES_OF_PAPER: usize = 4;
+/// The copies and diffs that the simulator's figures stand on, and the usual ones.
+const OLD: (Copies, Diffs) = (Copies::Rank, Diffs::Eager);
+const NEW: (Copies, Diffs) = (Copies::Node, Diffs::OnDemand);
+/// The place of the cost of an open page among the figures.
+const PAGE_NS: usize = 10;
 /// How long a program may take on real ranks.
 const RUN_MAX: Duration = Duration::from_secs(120);
 
@@ -51,7 +58,44 @@ impl Plan {
         Ok(plan)
     }
 
+    /// What `interval` measures: the setup, and the number of open pages.
+    fn interval(&self) -> Result<(Config, usize)> {
+        // The words are those of every program; only the size means something else.
+        let options = shared::Options::parse(Program::Sor, &self.words)?;
+        let pages = match self.words.iter().any(|word| word == "--size") {
+            true => options.size.first().copied().unwrap_or(interval::PAGES),
+            false => interval::PAGES,
+        };
+        ensure!((1..=1 << 16).contains(&pages), "{} takes 1 to 65536 pages as its size", self.case);
+        let usual = Config::new(0);
+        let (barrier, start, copies) = (options.barrier, options.start, options.copies);
+        let (diffs, access) = (options.diffs, options.access.unwrap_or(usual.access));
+        Ok((Config { barrier, start, copies, diffs, access, ..usual }, pages))
+    }
+
+    /// Measures what open pages cost at the end of an interval.
+    fn run_interval(&self, world: &World, kind: interval::Kind) -> farside::Result<Vec<String>> {
+        let (config, pages) = self
+            .interval()
+            .map_err(|error| farside::Error::InvalidArgument(format!("{error:#}")))?;
+        let Some((cost, used)) = interval::run(world, config, kind, pages)? else {
+            return Ok(Vec::new());
+        };
+        let access = config.access.name();
+        let kinds = (used.copies.name(), used.diffs.name());
+        let attributes: [&dyn std::fmt::Display; 6] =
+            [&config.barrier.name(), &config.start.name(), &access, &"get", &kinds.0, &kinds.1];
+        let mut figures = [None; 14];
+        figures[0] = Some(cost.interval_ns);
+        figures[PAGE_NS] = Some(cost.page_ns);
+        Ok(vec![driver::sample(&self.case, &attributes, &figures)])
+    }
+
     fn options(&self) -> Result<shared::Options> {
+        if interval::Kind::of(&self.case).is_some() {
+            self.interval()?;
+            return Ok(shared::Options::parse(Program::Sor, &self.words)?);
+        }
         let program = Program::ALL.into_iter().find(|program| program.name() == self.case);
         let program = program
             .with_context(|| format!("there is no program {:?} on shared pages", self.case))?;
@@ -78,8 +122,9 @@ impl driver::Plan for Plan {
             ("cold_misses", Fold::Median),
             ("faults", Fold::Median),
             ("twins", Fold::Median),
-            ("diffs", Fold::Median),
+            ("diffs_made", Fold::Median),
             ("speedup", Fold::Median),
+            ("page_ns", Fold::Median),
             ("retransmitted", Fold::Mean),
             ("check_in_retransmitted", Fold::Mean),
             ("release_retransmitted", Fold::Mean),
@@ -100,6 +145,9 @@ impl driver::Plan for Plan {
         let options = self
             .options()
             .map_err(|error| farside::Error::InvalidArgument(format!("{error:#}")))?;
+        if let Some(kind) = interval::Kind::of(&self.case) {
+            return self.run_interval(world, kind);
+        }
         let outcome = shared::run(world, &options)?;
         if world.rank().0 != 0 {
             return Ok(Vec::new());
@@ -127,6 +175,7 @@ impl driver::Plan for Plan {
             number(done.twins),
             number(done.diffs_made),
             speedup,
+            None,
             number(done.retransmitted),
             None,
             None,
@@ -180,6 +229,8 @@ pub struct Options {
     pub copies: Vec<String>,
     /// When diffs are made: on-demand, eager. By default on demand, and eagerly in virtual time.
     pub diffs: Vec<String>,
+    /// Both the copies and diffs of \[BST97\] and the usual ones, and no others.
+    pub both: bool,
     /// How eager diffs of a copy for each rank are fetched.
     pub fetch: String,
     /// How large the problem of the one program is, if not as usual.
@@ -250,8 +301,13 @@ pub fn run(options: &Options) -> Result<Findings> {
 /// The programs that are measured.
 fn cases(options: &Options) -> Result<Vec<String>> {
     let mut cases = driver::choose(&options.cases, &CASES)?;
-    if options.cases.is_empty() && options.setting.sim.is_some() {
-        cases.truncate(CASES_OF_PAPER);
+    if options.setting.sim.is_some() {
+        let timed = cases.iter().find(|case| interval::Kind::of(case).is_some());
+        match timed {
+            Some(_) if options.cases.is_empty() => cases.truncate(CASES_OF_PAPER),
+            Some(case) => bail!("{case} takes no virtual time: leave out --sim"),
+            None => {}
+        }
     }
     Ok(cases)
 }
@@ -259,9 +315,19 @@ fn cases(options: &Options) -> Result<Vec<String>> {
 /// The kinds of copies and diffs that are measured, as arguments of a program. In virtual time they
 /// are those of \[BST97\] unless others are asked for.
 fn kinds(options: &Options) -> Result<Vec<Vec<String>>> {
+    let words = |copies: &str, diffs: &str| {
+        ["--copies", copies, "--diffs", diffs].map(str::to_owned).to_vec()
+    };
+    if options.both {
+        ensure!(
+            options.copies.is_empty() && options.diffs.is_empty(),
+            "--both says which copies and diffs there are: leave out --copies and --diffs"
+        );
+        return Ok([OLD, NEW].map(|(copies, diffs)| words(copies.name(), diffs.name())).to_vec());
+    }
     let (copies, diffs) = match options.setting.sim {
-        Some(_) => (Copies::Rank, Diffs::Eager),
-        None => (Copies::Node, Diffs::OnDemand),
+        Some(_) => OLD,
+        None => NEW,
     };
     let or = |asked: &[String], usual: &str| match asked {
         [] => vec![usual.to_owned()],
@@ -272,7 +338,7 @@ fn kinds(options: &Options) -> Result<Vec<Vec<String>>> {
         copies.parse::<Copies>()?;
         for diffs in or(&options.diffs, diffs.name()) {
             diffs.parse::<Diffs>()?;
-            kinds.push(["--copies", &copies, "--diffs", &diffs].map(str::to_owned).to_vec());
+            kinds.push(words(&copies, &diffs));
         }
     }
     Ok(kinds)
@@ -333,6 +399,7 @@ mod tests {
             access: None,
             copies: Vec::new(),
             diffs: Vec::new(),
+            both: false,
             fetch: "get".into(),
             size: None,
             iterations: Some(3),
@@ -375,6 +442,25 @@ mod tests {
             assert!(of(barrier, "check_in_retransmitted") <= of(barrier, "retransmitted"));
             assert_eq!(of(barrier, "cold_misses"), 0.0);
         }
+    }
+
+    #[test]
+    fn the_old_way_stands_beside_the_new_one_in_one_table() {
+        let barriers = vec!["tree".into()];
+        let records = run(&Options { both: true, barriers, ..options() }).unwrap().records;
+        let kinds: Vec<_> = records
+            .iter()
+            .map(|record| ["copies", "diffs"].map(|name| record.attribute(name)))
+            .collect();
+        let kind = |copies: &str, diffs: &str| [Some(copies.into()), Some(diffs.into())];
+        assert_eq!(kinds, [kind("rank", "eager"), kind("node", "on-demand")]);
+        let table = tables(&records);
+        let twins = records.iter().map(|record| record.number("twins").unwrap());
+        let twins: Vec<String> = twins.map(|count| format!("{count:.0}")).collect();
+        assert_ne!(twins[0], twins[1]);
+        assert!(table.contains(&twins.join(" → ")), "{table}");
+        let one = Options { both: true, copies: vec!["rank".into()], ..options() };
+        assert!(run(&one).err().is_some_and(|error| error.to_string().contains("--both")));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
+use farside::dsm::{Copies, Diffs};
 
+use super::{NEW, OLD};
 use crate::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit};
 use crate::record::Record;
 use crate::report::{distinct, table, text_of, write_plots};
@@ -31,6 +33,7 @@ pub fn tables(records: &[Record]) -> String {
         "all again",
         "cold misses",
         "speed-up",
+        "open page",
         "time saved",
         "barrier saved",
         "bytes saved",
@@ -61,18 +64,83 @@ pub fn tables(records: &[Record]) -> String {
             whole("messages"),
             whole("faults"),
             whole("twins"),
-            whole("diffs"),
+            whole("diffs_made"),
             mean("check_in_retransmitted"),
             mean("release_retransmitted"),
             mean("retransmitted"),
             whole("cold_misses"),
             record.number("speedup").map_or("-".to_owned(), |times| format!("{times:.2}")),
+            ns("page_ns"),
             saved(record, central, "median_ns"),
             saved(record, central, "barrier_ns"),
             saved(record, original, "bytes"),
         ]
     });
-    table(7, &header, rows)
+    let all = table(7, &header, rows);
+    match both(records) {
+        Some(both) => format!("{all}\n{both}"),
+        None => all,
+    }
+}
+
+/// A table with the copies and diffs of the paper and the usual ones in one row, where there are
+/// both: what a figure was → what it is.
+fn both(records: &[Record]) -> Option<String> {
+    let is = |record: &&Record, (copies, diffs): (Copies, Diffs)| {
+        text_of(record, "copies") == copies.name() && text_of(record, "diffs") == diffs.name()
+    };
+    let news = records.iter().filter(|record| is(record, NEW));
+    let rows: Vec<Vec<String>> = news
+        .filter_map(|new| {
+            let old = records.iter().filter(|record| is(record, OLD)).find(|old| {
+                (old.ranks, old.nodes, &old.case) == (new.ranks, new.nodes, &new.case)
+                    && ["barrier", "start", "fetch"]
+                        .iter()
+                        .all(|name| old.attribute(name) == new.attribute(name))
+            })?;
+            let pair = |name: &str, unit: Unit| {
+                let of = |record: &Record| {
+                    record.number(name).map_or("-".to_owned(), |value| match unit {
+                        Unit::Count => format!("{value:.0}"),
+                        unit => unit.format(value),
+                    })
+                };
+                format!("{} → {}", of(old), of(new))
+            };
+            let times = old.number("median_ns")? / new.number("median_ns")?;
+            Some(vec![
+                new.ranks.to_string(),
+                new.nodes.to_string(),
+                new.case.clone(),
+                text_of(new, "barrier"),
+                text_of(new, "start"),
+                pair("median_ns", Unit::Ns),
+                format!("{times:.2}"),
+                pair("barrier_ns", Unit::Ns),
+                pair("bytes", Unit::Bytes),
+                pair("messages", Unit::Count),
+                pair("faults", Unit::Count),
+                pair("twins", Unit::Count),
+                pair("diffs_made", Unit::Count),
+            ])
+        })
+        .collect();
+    let header = [
+        "ranks",
+        "nodes",
+        "case",
+        "barrier",
+        "start",
+        "time",
+        "times as fast",
+        "barrier time",
+        "bytes",
+        "messages",
+        "faults",
+        "twins",
+        "diffs made",
+    ];
+    (!rows.is_empty()).then(|| table(5, &header, rows.into_iter()))
 }
 
 /// The record that is the same but for one attribute; none if it is the same altogether.

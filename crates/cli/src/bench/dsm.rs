@@ -20,7 +20,8 @@ pub(super) struct Arguments {
     /// At how many ranks; by default 2, 4 and 8, or one on each node
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     ranks: Vec<u32>,
-    /// Which programs: fft3d, barnes, sor, jacobi, tsp, barnes-zones; all by default, and the first
+    /// Which programs: fft3d, barnes, sor, jacobi, tsp, barnes-zones, interval,
+    /// interval-written (open pages, as many as --size says); all by default, and the first
     /// four in virtual time
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
@@ -41,6 +42,10 @@ pub(super) struct Arguments {
     /// When diffs are made: on-demand, eager; on demand by default, and eagerly in virtual time
     #[arg(long, value_delimiter = ',', value_name = "DIFFS,…")]
     diffs: Vec<String>,
+    /// A copy for each rank and eager diffs, as in [BST97], beside one copy for a node and diffs on
+    /// demand, in one table
+    #[arg(long)]
+    both: bool,
     /// How eager diffs of a copy per rank are fetched: get, call
     #[arg(long, default_value = "get", value_name = "WAY")]
     fetch: String,
@@ -64,6 +69,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
         access: arguments.access,
         copies: arguments.copies,
         diffs: arguments.diffs,
+        both: arguments.both,
         fetch: arguments.fetch,
         size: arguments.size,
         iterations: arguments.iterations,

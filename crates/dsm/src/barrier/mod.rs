@@ -100,6 +100,9 @@ impl<V: Variant> Coherence<'_, V> {
         writer.number(said.storage_kib);
         writer.number(self.allocations);
         writer.time(said.common);
+        if self.pushes(members) {
+            self.write_pushed(members.ranks[to], &mut writer)?;
+        }
         self.write_lacking(&Time::default(), tells, &mut writer)?;
         self.send(Way::Up, members.ranks[to], members.watched, writer.bytes())
     }
@@ -109,6 +112,9 @@ impl<V: Variant> Coherence<'_, V> {
         let mut reader = Reader::new(&message);
         let (storage_kib, allocations, common) =
             (reader.number()?, reader.number()?, reader.time()?);
+        if self.pushes(members) {
+            self.read_pushed(members.ranks[from], &mut reader)?;
+        }
         let intervals = self.read_intervals(reader)?;
         self.check_allocations(members, members.ranks[from], allocations)?;
         Ok(CheckIn { storage_kib, common, intervals })
@@ -141,6 +147,9 @@ impl<V: Variant> Coherence<'_, V> {
     ) -> Result<()> {
         let mut writer = Writer::default();
         writer.number(u32::from(reclaims));
+        if self.pushes(members) {
+            self.write_pushed(members.ranks[to], &mut writer)?;
+        }
         self.write_lacking(knows, |_| true, &mut writer)?;
         self.send(Way::Down, members.ranks[to], members.watched, writer.bytes())
     }
@@ -149,6 +158,9 @@ impl<V: Variant> Coherence<'_, V> {
         let message = self.receive(Way::Down, members.ranks[from], members.watched)?;
         let mut reader = Reader::new(&message);
         let reclaims = reader.number()? != 0;
+        if self.pushes(members) {
+            self.read_pushed(members.ranks[from], &mut reader)?;
+        }
         let intervals = self.read_intervals(reader)?;
         self.hear(members, intervals)?;
         Ok(reclaims)
@@ -165,11 +177,17 @@ impl<V: Variant> Coherence<'_, V> {
         let mut intervals = Vec::new();
         while !reader.is_empty() {
             intervals.push(match self.domain {
-                None => Interval::read(self.page_words, &mut reader)?,
+                None => Interval::read(self.interval_form(), &mut reader)?,
                 Some(_) => Interval::read_pages(self.pages_count(), &mut reader)?,
             });
         }
         Ok(intervals)
+    }
+
+    /// Returns whether diffs come with the messages of a barrier.
+    fn pushes(&self, members: &BarrierMembers<'_>) -> bool {
+        let has_others = self.domain.as_ref().is_some_and(|domain| !domain.is_alone());
+        members.is_whole_job && has_others
     }
 
     fn storage_kib(&self) -> u32 {

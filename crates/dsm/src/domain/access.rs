@@ -74,10 +74,18 @@ impl<V: Variant> Coherence<'_, V> {
         }
         self.records.statistics.read_faults += 1;
         self.state_mut()?.counts[page as usize].read_faults += 1;
-        self.note_touch(page)?;
+        let is_wanted = self.note_touch(page)?;
         self.bring(page)?;
         // Ranks of the domain write it already: a store of this one needs nothing more.
-        let is_open = self.enter_unmarked()?.is_open(page);
+        let section = self.enter_unmarked()?;
+        if is_wanted {
+            section.note_touched(page);
+        }
+        let is_open = section.is_open(page);
+        if is_open {
+            section.begin_writing(page, self.state()?.mapped[page as usize]);
+        }
+        drop(section);
         let what = if is_open { Allowed::Writing } else { Allowed::Reading };
         self.map_page(page, what)
     }
@@ -89,9 +97,16 @@ impl<V: Variant> Coherence<'_, V> {
         }
         self.records.statistics.write_faults += 1;
         self.state_mut()?.counts[page as usize].write_faults += 1;
-        self.note_touch(page)?;
+        let is_wanted = self.note_touch(page)?;
         self.bring(page)?;
-        if self.enter_unmarked()?.open(page) {
+        let section = self.enter_unmarked()?;
+        if is_wanted {
+            section.note_touched(page);
+        }
+        let is_opened = section.open(page);
+        section.begin_writing(page, self.state()?.mapped[page as usize]);
+        drop(section);
+        if is_opened {
             self.records.statistics.twins += 1;
             self.state_mut()?.counts[page as usize].twins += 1;
             self.context.charge(Processing::Bytes(self.page_words * 4));
@@ -99,12 +114,15 @@ impl<V: Variant> Coherence<'_, V> {
         self.map_page(page, Allowed::Writing)
     }
 
-    fn note_touch(&mut self, page: u32) -> Result<()> {
+    /// Notes that a page is touched. Returns whether it has to be brought up to date, or was so
+    /// ahead.
+    fn note_touch(&mut self, page: u32) -> Result<bool> {
         self.context.charge(Processing::Fault);
         let mut statistics = self.records.statistics;
-        self.state_mut()?.pattern.touch(page, &mut statistics);
+        let state = self.state_mut()?;
+        let is_wanted = state.pattern.touch(page, &mut statistics) || !state.table.is_valid(page);
         self.records.statistics = statistics;
-        Ok(())
+        Ok(is_wanted)
     }
 
     fn map_page(&mut self, page: u32, what: Allowed) -> Result<()> {
@@ -271,6 +289,7 @@ impl<V: Variant> Coherence<'_, V> {
         }
         for Fetched { diff, .. } in &fetched {
             if let Words::Here(words) = &diff.words {
+                section.note_words(diff.page, words);
                 section.merge::<V>(diff.page, words);
             }
         }
@@ -304,12 +323,16 @@ impl<V: Variant> Coherence<'_, V> {
         pages.sort_unstable();
         pages.dedup();
         let mut less: Vec<(u32, Allowed)> = Vec::new();
+        let mapped = &self.state()?.mapped;
         for page in pages {
             let may = match (section.is_valid(page), section.is_open(page)) {
                 (false, _) => Allowed::Nothing,
                 (true, true) => Allowed::Writing,
                 (true, false) => Allowed::Reading,
             };
+            if may < Allowed::Writing && mapped[page as usize] == Allowed::Writing {
+                section.end_writing(page);
+            }
             less.push((page, may));
         }
         drop(section);

@@ -9,22 +9,35 @@
 //! Invariant: a word that differs from its twin will be in a diff; a chain with a notice holds no
 //!            word that was written after a notice of another domain for its page was heard.
 //! Ordering:  `a_chain_that_goes_on_is_caught`, `a_twin_that_is_renewed_too_early_is_caught`,
-//!            `words_after_a_diff_that_are_lost_are_caught`.
-//! Cost:      opening 1 copy of the page; a notice some 10 ns; a diff 2 copies and 1 comparison.
+//!            `words_after_a_diff_that_are_lost_are_caught`,
+//!            `a_page_that_is_closed_under_a_writer_is_caught`.
+//! Cost:      opening 1 copy of the page; a notice some 10 ns; a diff 2 copies and 1 comparison,
+//!            and 1 more for each interval until the page changes, 2 at most if no other rank of
+//!            the domain can write it.
 //! Checked:   2 ranks on 2 nodes exhaustively, 3 on 1, 2 and 3 nodes at random where they have
 //!            too many schedules; `farside check dsm`.
 
 use zerocopy::IntoBytes;
 
 use super::table::{COMPARED, DIFF_WORDS, DIFFS_MADE, Field, ORDER, Table};
+use crate::coherence::Allowed;
 use crate::diff::{self, Made};
 use crate::variant::Variant;
 
-/// The words ahead of a stored diff: the place of the next one plus 1, the number of its notice in
-/// two halves, its order, its length, and whether it was asked for.
+/// The words ahead of a stored diff: the place of the one before plus 1, the number of its notice
+/// in two halves, its order, its length, and whether it was asked for.
 const DIFF_HEADER: usize = 6;
 /// The last of them.
 const WANTED: usize = 5;
+
+/// A page that was asked for and has not changed for so many intervals is closed.
+pub(super) const IDLE_MAX: u64 = 2;
+
+/// A page that has changed so many times in a row, whenever it was looked at, is not looked at
+/// before it is told of.
+const STREAK_MIN: u64 = 3;
+/// The diffs of other domains that are compared with a domain's own, for each page.
+const NOTED_MAX: u64 = 16;
 
 /// A diff that is stored, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,16 +78,63 @@ impl Table {
         true
     }
 
+    /// A rank's mapping of a page, which is open, can be written from now on.
+    pub(crate) fn begin_writing(&self, page: u32, mapped: Allowed) {
+        if mapped != Allowed::Writing {
+            self.count(page, Field::Writable);
+        }
+    }
+
+    /// A rank's mapping of a page cannot be written any more. Returns whether that of no rank can.
+    pub(crate) fn end_writing(&self, page: u32) -> bool {
+        let others = self.field(page, Field::Writable).saturating_sub(1);
+        self.set_field(page, Field::Writable, others);
+        others == 0
+    }
+
+    /// Leaves a page alone that has not changed for a while, as the rank with these mappings, which
+    /// is storing nothing now. It is closed when no rank of the domain can write it. Returns
+    /// whether it is.
+    fn retire<V: Variant>(&self, page: u32, mapped: &mut [Allowed], less: &mut Vec<u32>) -> bool {
+        let mine = &mut mapped[page as usize];
+        let is_last = match *mine == Allowed::Writing {
+            true => {
+                *mine = Allowed::Reading;
+                less.push(page);
+                self.end_writing(page)
+            }
+            false => self.field(page, Field::Writable) == 0,
+        };
+        if is_last || !V::HEEDS_WRITERS {
+            self.set_field(page, Field::Open, 0);
+        }
+        is_last || !V::HEEDS_WRITERS
+    }
+
     /// Ends the interval: every open page whose words since its twin no notice tells of gets one.
-    /// A page of which a diff was made before gets one only if it has changed since.
-    pub(crate) fn close<V: Variant>(&self) -> Option<Closed> {
+    /// A page of which a diff was made before gets one only if it has changed since. `mapped` is
+    /// what the mappings of this rank allow; pages that they allow less of are added to `less`.
+    pub(crate) fn close<V: Variant>(
+        &self,
+        mapped: &mut [Allowed],
+        less: &mut Vec<u32>,
+    ) -> Option<Closed> {
         let mut pages = Vec::new();
         for entry in self.take_unnoticed() {
             let page = (entry & !COMPARED) as u32;
-            if entry & COMPARED != 0 && self.page_of(page) == self.twin_of(page) {
-                self.set_field(page, Field::Idle, self.field(page, Field::Idle) + 1);
-                self.push_unnoticed(entry);
+            // One that has changed every time is taken to have changed again.
+            let is_compared = entry & COMPARED != 0 && self.field(page, Field::Streak) < STREAK_MIN;
+            if is_compared && !self.is_changed(page) {
+                self.set_field(page, Field::Streak, 0);
+                self.count(page, Field::Idle);
+                let is_idle = self.field(page, Field::Idle) >= IDLE_MAX;
+                if !is_idle || !self.retire::<V>(page, mapped, less) {
+                    self.push_unnoticed(entry);
+                }
                 continue;
+            }
+            if is_compared {
+                self.count(page, Field::Streak);
             }
             if !V::RENEWS_TWINS_LATE {
                 let words = self.page_of(page);
@@ -93,6 +153,7 @@ impl Table {
         let noticed = self.before(self.domain) + u64::from(number);
         for &page in &pages {
             self.set_field(page, Field::Noticed, noticed);
+            self.set_field(page, Field::LastNotice, noticed);
             self.set_field(page, Field::NoticedOrder, order.into());
             self.set_field(page, Field::Idle, 0);
             self.note_writer(page, order, self.domain);
@@ -119,6 +180,8 @@ impl Table {
             self.store_diff(page, number, order, &mut diff)?;
             // What was compared, and nothing newer: a store in between differs from it.
             self.write(&self.twins, page, 0, &words);
+        } else {
+            self.set_field(page, Field::Streak, 0);
         }
         self.set_field(page, Field::Noticed, 0);
         if V::COMPARES_AGAIN {
@@ -136,14 +199,11 @@ impl Table {
     ) -> Result<(), NoRoom> {
         let at = self.word(DIFF_WORDS) as usize;
         let words = diff.len() - DIFF_HEADER;
-        let header = [0, number as u32, (number >> 32) as u32, order, words as u32, 0];
+        let before = self.field(page, Field::LastDiff) as u32;
+        let header = [before, number as u32, (number >> 32) as u32, order, words as u32, 0];
         diff[..DIFF_HEADER].copy_from_slice(&header);
         if !self.diffs.put(at as u64 * 4, diff.as_bytes()) {
             return Err(NoRoom { wanted_words: at + diff.len() });
-        }
-        match self.field(page, Field::LastDiff) {
-            0 => self.set_field(page, Field::FirstDiff, at as u64 + 1),
-            last => self.set_diff_word(last as usize - 1, at as u32 + 1),
         }
         self.set_field(page, Field::LastDiff, at as u64 + 1);
         self.set_word(DIFF_WORDS, (at + diff.len()) as u64);
@@ -160,7 +220,8 @@ impl Table {
     /// Returns the stored diffs of a page whose notices have numbers after `after`, up to `upto`.
     pub(crate) fn stored(&self, page: u32, after: u64, upto: u64) -> Vec<StoredDiff> {
         let mut found = Vec::new();
-        let mut next = self.field(page, Field::FirstDiff);
+        // The newest first, so that those that were fetched long ago cost nothing.
+        let mut next = self.field(page, Field::LastDiff);
         while next != 0 {
             let at = next as usize - 1;
             let mut header = [0u32; DIFF_HEADER];
@@ -169,13 +230,40 @@ impl Table {
             }
             let [link, low, high, order, words, _] = header;
             let number = u64::from(low) | (u64::from(high) << 32);
-            if number > after && number <= upto {
+            if number <= after {
+                break;
+            }
+            if number <= upto {
                 let (at, words) = (at + DIFF_HEADER, words as usize);
                 found.push(StoredDiff { number, order, at, words });
             }
             next = link.into();
         }
+        found.reverse();
         found
+    }
+
+    /// Notes whether words of another domain that are merged into a page are words that this one
+    /// has written, too. A few times for each page are enough.
+    pub(crate) fn note_words(&self, page: u32, theirs: &[u32]) {
+        let noted = self.field(page, Field::SameWords) + self.field(page, Field::OtherWords);
+        let last = self.field(page, Field::LastDiff) as usize;
+        if self.field(page, Field::Moves) == 0 || last == 0 || noted >= NOTED_MAX {
+            return;
+        }
+        let mut header = [0u32; DIFF_HEADER];
+        if !self.diffs.get((last as u64 - 1) * 4, header.as_mut_bytes()) {
+            return;
+        }
+        let mut ours = vec![0u32; header[4] as usize];
+        if !self.diffs.get((last - 1 + DIFF_HEADER) as u64 * 4, ours.as_mut_bytes()) {
+            return;
+        }
+        let spans = |diff| diff::spans(diff, self.extents.page_words).collect::<Vec<_>>();
+        match diff::first_in_both(&spans(&ours), &spans(theirs)) {
+            Some(_) => self.count(page, Field::SameWords),
+            None => self.count(page, Field::OtherWords),
+        }
     }
 
     /// Notes that another domain has asked for a stored diff of a page.
@@ -216,13 +304,28 @@ impl Table {
         }
     }
 
-    /// Throws away all diffs, notices and twins, at a barrier of all ranks. A page that is not up
-    /// to date comes from its last writer.
+    /// Throws away all diffs and notices, at a barrier of all ranks. A page that is not up to date
+    /// comes from its last writer, and loses its twin. One that is stays open, with a new twin: it
+    /// may well be written again, and opening it costs more.
     pub(crate) fn reclaim(&self, changes: usize) {
+        let unnoticed = self.take_unnoticed().into_iter().map(|entry| (entry & !COMPARED) as u32);
+        // Pages that were opened, and of which nothing was told.
+        let untold: Vec<u32> =
+            unnoticed.filter(|&page| self.field(page, Field::Writer) == 0).collect();
         for page in 0..self.extents.pages as u32 {
             let writer = self.field(page, Field::Writer);
             if writer == 0 {
                 continue;
+            }
+            let is_kept = self.is_valid(page) && self.is_open(page);
+            if is_kept {
+                let words = self.page_of(page);
+                self.write(&self.twins, page, 0, &words);
+                self.set_field(page, Field::Idle, 0);
+                self.push_unnoticed(u64::from(page) | COMPARED);
+            } else {
+                self.set_field(page, Field::Open, 0);
+                self.push_change(changes, page);
             }
             if !self.is_valid(page) {
                 self.set_field(page, Field::CopyAt, writer);
@@ -232,21 +335,11 @@ impl Table {
                 let applied = super::table::Source { applied: source.wanted, ..source };
                 self.set_source(page, domain, applied);
             }
-            for field in [
-                Field::Open,
-                Field::Noticed,
-                Field::FirstDiff,
-                Field::LastDiff,
-                Field::WriterOrder,
-                Field::Writer,
-            ] {
+            for field in [Field::Noticed, Field::LastDiff, Field::WriterOrder, Field::Writer] {
                 self.set_field(page, field, 0);
             }
-            self.push_change(changes, page);
         }
-        // Pages that were opened and not noticed have no writer.
-        for entry in self.take_unnoticed() {
-            let page = (entry & !COMPARED) as u32;
+        for page in untold {
             self.set_field(page, Field::Open, 0);
             self.push_change(changes, page);
         }

@@ -14,15 +14,13 @@
 
 use farside_fabric::{Error, Rank, Result};
 
+use super::chain::IDLE_MAX;
 use super::table::Field;
 use crate::barrier::BarrierMembers;
 use crate::coherence::Coherence;
 use crate::memory::Way;
 use crate::message::{Reader, Writer};
 use crate::variant::Variant;
-
-/// A page that was asked for and has not changed for so many intervals is closed.
-const IDLE_MAX: u64 = 2;
 
 impl<V: Variant> Coherence<'_, V> {
     /// A whole barrier, between domains.
@@ -80,6 +78,7 @@ impl<V: Variant> Coherence<'_, V> {
         if !firsts.is_whole_job() || self.state().is_err() {
             return Ok(false);
         }
+        self.apply_pushed()?;
         let changes = self.intervals.epoch as usize % 2;
         let section = self.enter()?;
         section.close_idle::<V>(IDLE_MAX, changes);

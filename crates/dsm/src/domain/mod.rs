@@ -21,6 +21,7 @@ mod chain;
 mod meeting;
 mod notices;
 mod pattern;
+mod push;
 mod request;
 mod table;
 
@@ -35,6 +36,7 @@ use crate::memory::Memory;
 use crate::statistics::ArrayStatistics;
 use crate::variant::Variant;
 use pattern::Pattern;
+pub(crate) use push::Pushed;
 use request::Served;
 use table::{Extents, Field, Table};
 
@@ -238,8 +240,19 @@ impl Domain {
             let moves = state.table.field(page as u32, Field::Moves);
             array.moves += moves;
             if moves > 0 {
+                let field = |field| state.table.field(page as u32, field);
+                let writers = field(Field::Writers);
                 array.moving_pages += 1;
-                array.writers |= state.table.field(page as u32, Field::Writers);
+                array.writers |= writers;
+                if field(Field::OtherWords) > field(Field::SameWords) {
+                    array.false_pages += 1;
+                    array.false_moves += moves;
+                    array.false_writers |= writers;
+                } else if 2 * field(Field::LockMoves) > moves {
+                    array.lock_pages += 1;
+                    array.lock_moves += moves;
+                    array.lock_writers |= writers;
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use farside_fabric::{Error, Result};
 
 use super::chain::NoRoom;
 use super::table::{Field, LOG_BYTES, ORDER, Section, Source};
-use crate::coherence::Coherence;
+use crate::coherence::{Allowed, Coherence, allow_all};
 use crate::config::Diffs;
 use crate::interval::{Interval, Notice};
 use crate::memory::check_room;
@@ -16,10 +16,15 @@ impl<V: Variant> Coherence<'_, V> {
     /// Ends the interval of this rank's domain.
     pub(crate) fn close_domain(&mut self) -> Result<()> {
         let section = self.enter()?;
-        let Some(closed) = section.close::<V>() else { return Ok(()) };
+        let mut less = Vec::new();
+        let closed = section.close::<V>(&mut self.state_mut()?.mapped, &mut less);
+        less.sort_unstable();
+        allow_all(&mut *self.guard, &less, Allowed::Reading)?;
+        let Some(closed) = closed else { return Ok(()) };
         let notices = closed.pages.iter().map(|&page| Notice { page, at: 0, words: 0 }).collect();
         let (rank, number, order) = (section.domain, closed.number, closed.order);
-        let interval = Interval { rank, number, order, seen: Time::default(), notices };
+        let seen = Time::default();
+        let interval = Interval { rank, number, order, seen, notices, accesses: None };
         self.log_domain(&section, &interval)?;
         if self.config.diffs == Diffs::Eager {
             for page in closed.pages {
@@ -76,6 +81,9 @@ impl<V: Variant> Coherence<'_, V> {
                 section.add_writer(page, domain);
                 if section.is_open(page) {
                     section.count(page, Field::Moves);
+                    if self.lock_state.is_asking {
+                        section.count(page, Field::LockMoves);
+                    }
                 }
                 section.push_change(changes, page);
             }

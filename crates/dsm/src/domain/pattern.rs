@@ -63,13 +63,15 @@ impl Pattern {
         statistics.prefetched += ahead.len() as u64;
     }
 
-    /// Notes that a page is touched which may have been fetched ahead.
-    pub(super) fn touch(&mut self, page: u32, statistics: &mut Statistics) {
-        if std::mem::take(&mut self.is_ahead[page as usize]) {
+    /// Notes that a page is touched, and returns whether it had been fetched ahead.
+    pub(super) fn touch(&mut self, page: u32, statistics: &mut Statistics) -> bool {
+        let is_ahead = std::mem::take(&mut self.is_ahead[page as usize]);
+        if is_ahead {
             self.follow(page);
             statistics.prefetches_used += 1;
             self.depth = (self.depth + 1).min(AHEAD_MAX);
         }
+        is_ahead
     }
 
     fn follow(&mut self, page: u32) {

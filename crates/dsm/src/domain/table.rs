@@ -27,6 +27,8 @@ pub(crate) const UNNOTICED: usize = 5;
 pub(crate) const CHANGES: usize = 6;
 /// The number of diffs that were made.
 pub(crate) const DIFFS_MADE: usize = 8;
+/// The length of the list of pages that were touched and had to be brought up to date.
+const TOUCHED: usize = 9;
 const HEADER_WORDS: usize = 16;
 
 /// Marks a page of the list of open pages that gets a notice only if it differs from its twin.
@@ -41,8 +43,7 @@ pub(crate) enum Field {
     Noticed,
     /// The order of that interval.
     NoticedOrder,
-    /// The places of the first and last stored diff, plus 1.
-    FirstDiff,
+    /// The place of the last stored diff, plus 1.
     LastDiff,
     /// The number of domains that have written it and whose diffs were not applied.
     Pending,
@@ -62,9 +63,30 @@ pub(crate) enum Field {
     /// The number of diffs that were made of it, and of those that another domain has asked for.
     DiffsMade,
     DiffsWanted,
+    /// The number of ranks of the domain whose mapping of it can be written.
+    Writable,
+    /// Of `Moves`, those that came with a lock.
+    LockMoves,
+    /// Of the diffs of other domains that came while this one was writing it, the number of those
+    /// that have words in common with this one's last diff, and of those that have none.
+    SameWords,
+    OtherWords,
+    /// The number of the last notice of this domain.
+    LastNotice,
+    /// The number of times in a row that it was compared with its twin and had changed.
+    Streak,
+    /// The domains that get its diffs before they ask, one bit for each.
+    Subscribers,
+    /// The number of times that its diffs were pushed since one of them wanted that.
+    Pushes,
+    /// 1 if it is on the list of touched pages.
+    IsTouched,
 }
 
-const PAGE_FIELDS: usize = 15;
+const PAGE_FIELDS: usize = 23;
+
+/// The bytes that are compared at a time.
+const COMPARED_BYTES: usize = 256;
 
 /// The numbers of a domain's notices for a page: the last one known here, and the last one whose
 /// diff was applied.
@@ -99,18 +121,21 @@ impl Extents {
         self.unnoticed() + (1 + which) * self.pages
     }
 
+    fn touched(&self) -> usize {
+        self.changes(2)
+    }
+
     fn page(&self, page: u32) -> usize {
-        self.changes(2) + page as usize * PAGE_FIELDS
+        self.touched() + self.pages + page as usize * PAGE_FIELDS
     }
 
     fn source(&self, page: u32, domain: u32) -> usize {
-        let sources = self.changes(2) + self.pages * PAGE_FIELDS;
-        sources + 2 * (page as usize * self.domains + domain as usize)
+        self.page(self.pages as u32) + 2 * (page as usize * self.domains + domain as usize)
     }
 
     /// Returns the number of words that the state takes, without pages, twins, diffs and the log.
     pub(crate) fn words(&self) -> usize {
-        self.changes(2) + self.pages * (PAGE_FIELDS + 2 * self.domains)
+        self.page(self.pages as u32) + self.pages * 2 * self.domains
     }
 }
 
@@ -264,6 +289,34 @@ impl Table {
         ((cursor..length).map(|at| self.word(start + at) as u32).collect(), length)
     }
 
+    /// Notes that a rank of the domain has touched a page that had to be brought up to date.
+    pub(crate) fn note_touched(&self, page: u32) {
+        if self.field(page, Field::IsTouched) == 0 {
+            let length = self.word(TOUCHED) as usize;
+            self.set_word(self.extents.touched() + length, page.into());
+            self.set_word(TOUCHED, length as u64 + 1);
+            self.set_field(page, Field::IsTouched, 1);
+        }
+    }
+
+    /// Returns the pages that were touched since the last barrier of all ranks, and had to be
+    /// brought up to date.
+    pub(crate) fn touched(&self) -> Vec<u32> {
+        let start = self.extents.touched();
+        (0..self.word(TOUCHED) as usize).map(|at| self.word(start + at) as u32).collect()
+    }
+
+    /// Empties the list of touched pages.
+    pub(crate) fn forget_touched(&self) {
+        self.touched().into_iter().for_each(|page| self.set_field(page, Field::IsTouched, 0));
+        self.set_word(TOUCHED, 0);
+    }
+
+    /// Returns the number of this domain's last notice for a page.
+    pub(crate) fn last_notice(&self, page: u32) -> u64 {
+        self.field(page, Field::LastNotice)
+    }
+
     /// Notes an interval that wrote a page, if it is the last one so far.
     pub(crate) fn note_writer(&self, page: u32, order: u32, domain: u32) {
         let by = (u64::from(order), u64::from(domain) + 1);
@@ -293,6 +346,20 @@ impl Table {
     pub(crate) fn write(&self, to: &Mapped, page: u32, start: usize, words: &[u32]) {
         let is_inside = to.put(self.page_offset(page) + start as u64 * 4, words.as_bytes());
         debug_assert!(is_inside, "page {page} of a domain");
+    }
+
+    /// Returns whether a page differs from its twin.
+    pub(crate) fn is_changed(&self, page: u32) -> bool {
+        let (mut own, mut twin) = ([0; COMPARED_BYTES], [0; COMPARED_BYTES]);
+        let (begin, bytes) = (self.page_offset(page), self.extents.page_words * 4);
+        (0..bytes).step_by(COMPARED_BYTES).any(|at| {
+            let length = COMPARED_BYTES.min(bytes - at);
+            let (own, twin) = (&mut own[..length], &mut twin[..length]);
+            let is_inside =
+                self.copy.get(begin + at as u64, own) && self.twins.get(begin + at as u64, twin);
+            debug_assert!(is_inside, "page {page} of a domain");
+            own != twin
+        })
     }
 
     pub(crate) fn page_of(&self, page: u32) -> Vec<u32> {

@@ -171,6 +171,18 @@ fn stores() -> Vec<Check> {
             domains(),
             closed
         ),
+        on_nodes!(
+            random: "demand-retired",
+            "a page is closed when no rank of its node can write it any more",
+            domains(),
+            retired
+        ),
+        on_nodes!(
+            random: "demand-pushed",
+            "diffs that come with a barrier are not overtaken by older ones",
+            domains(),
+            pushed
+        ),
     ]
     .into_iter()
     .flatten()
@@ -224,8 +236,8 @@ fn many() -> Vec<Check> {
 /// The wrong ones.
 fn wrong_ones() -> Vec<Check> {
     use mutants::{
-        ClosesSilently, ForgetsAfterDiff, KeepsChains, MergesBesideTwins, MergesPages,
-        RenewsTwinsEarly,
+        ClosesSilently, ClosesUnderWriters, ForgetsAfterDiff, KeepsChains, MergesBesideTwins,
+        MergesPages, PushesOverOthers, RenewsTwinsEarly,
     };
     let on = |nodes: &str| Setup::new(3).topology(nodes);
     vec![
@@ -277,6 +289,22 @@ fn wrong_ones() -> Vec<Check> {
         .setup(on("node:2"))
         .policy(Policy::Random, SCHEDULES)
         .mutant(Promise::Consistency, "that had been closed"),
+        Check::new(
+            "dsm/closes-under-writers",
+            "closes a page that a neighbour can still write",
+            subject::<ClosesUnderWriters>(domains(), retired),
+        )
+        .setup(on("node:2"))
+        .policy(Policy::Random, SCHEDULES)
+        .mutant(Promise::Consistency, "that a neighbour had left alone"),
+        Check::new(
+            "dsm/pushes-over-others",
+            "merges a diff that came with a barrier into a page that lacks older ones",
+            subject::<PushesOverOthers>(domains(), pushed),
+        )
+        .setup(on("node:3"))
+        .policy(Policy::Random, SCHEDULES)
+        .mutant(Promise::Consistency, "came over one that came with a barrier"),
     ]
 }
 
@@ -380,4 +408,55 @@ fn closed<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
         return Ok(());
     }
     Err(wrong("misses a store to a page that had been closed"))
+}
+
+/// Two ranks, of one node if there is one with two, write words of a page that the third reads.
+/// Then one of them ends intervals without touching the page, and the other one writes it again.
+fn retired<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+    let all = run::words(dsm)?;
+    let me = dsm.world().rank().0;
+    let is_second = dsm.world().topology().same_node(Rank(1), Rank(2));
+    let (idle, writer) = if is_second { (1, 2) } else { (0, 1) };
+    if me == idle {
+        dsm.set(all, 0, 1)?;
+    } else if me == writer {
+        dsm.set(all, 1, 2)?;
+    }
+    dsm.barrier()?;
+    if (dsm.get(all, 0)?, dsm.get(all, 1)?) != (1, 2) {
+        return Err(wrong("misses a store before a barrier"));
+    }
+    // Compared and found the same here, and again at the end of the idle rank's interval.
+    dsm.barrier()?;
+    if me == idle {
+        dsm.locked(0, |_| Ok(()))?;
+    } else if me == writer {
+        dsm.set(all, 1, 5)?;
+    }
+    dsm.barrier()?;
+    if dsm.get(all, 1)? == 5 {
+        return Ok(());
+    }
+    Err(wrong("misses a store to a page that a neighbour had left alone"))
+}
+
+/// Ranks 1 and 2 count under a lock, and all look at the sum after a barrier: the second time, the
+/// diffs of both come with it.
+fn pushed<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+    let all = run::words(dsm)?;
+    for round in 1..=2 {
+        if dsm.world().rank() != Rank(0) {
+            dsm.locked(0, |dsm| dsm.set(all, 0, dsm.get(all, 0)? + 1))?;
+        }
+        dsm.barrier()?;
+        let seen = dsm.get(all, 0)?;
+        if seen != 2 * round {
+            return Err(wrong(format!(
+                "sees {seen} of {}: an older word came over one that came with a barrier",
+                2 * round
+            )));
+        }
+        dsm.barrier()?;
+    }
+    Ok(())
 }
