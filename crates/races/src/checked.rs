@@ -13,10 +13,11 @@ use farside_fabric::{
 use crate::Checker;
 use crate::access::{Access, Class, kind, operation};
 use crate::agent::SeenAgent;
+use crate::calls::{Call, clock_of};
 use crate::cure::{HeldPut, Means};
 use crate::layout::LANES;
-use crate::state::{Released, State};
-use crate::told::{RUST, RankState, Told, clock_of, clock_of_agent, locked};
+use crate::state::Released;
+use crate::told::{RUST, RankState, Told, clock_of_agent, locked, with_pieces};
 
 /// A put of at most so many bytes may be what a wait ends on.
 const WAITABLE_BYTES: u64 = 64;
@@ -104,23 +105,23 @@ impl Checked {
     /// Looks at an operation on a region; fails if it is a race and races are errors.
     fn see(&self, region: &Region<'_>, place: Option<u32>, seen: &Seen) -> Result<()> {
         match place {
-            Some(_) => self.see_and(region, place, seen, |_| {}),
-            None => Ok(()),
+            Some(_) => self.see_and(region, place, seen, None),
+            None => self.checker().check(),
         }
     }
 
-    /// Likewise, and does something more under the same lock.
+    /// Likewise, and does something more, which has no answer, in the same transaction.
     fn see_and(
         &self,
         region: &Region<'_>,
         place: Option<u32>,
         seen: &Seen,
-        more: impl FnOnce(&mut State<'_>),
+        more: Option<Call<'_>>,
     ) -> Result<()> {
         let is_program = || self.told.is_program(region.segment, first_byte(region));
         let Some(place) = place.filter(|_| is_program()) else {
-            self.told.with(more);
-            return Ok(());
+            more.map(|more| self.told.run(&[more]));
+            return self.checker().check();
         };
         let mut actor = self.told.actor();
         actor.lane += usize::from(seen.is_signalled);
@@ -135,11 +136,12 @@ impl Checked {
             place,
             until: seen.is_posted.then_some(region.rank.index()),
         };
-        self.told.see_and(&access, region.shape, more);
+        with_pieces(region.shape, |pieces| self.told.see_and(&access, pieces, more));
         self.complain()
     }
 
     fn complain(&self) -> Result<()> {
+        self.checker().check()?;
         if self.told.found.load(Ordering::Relaxed) != 0 && self.checker().fails() {
             return Err(Error::Program("a race was found, and --races=fail ends the job".into()));
         }
@@ -152,12 +154,12 @@ impl Checked {
             None | Some(Means::PutSignal) => Ok(()),
             Some(Means::Fence) => {
                 self.inner.fence()?;
-                self.told.with(|state| state.fence(self.told.actor(), true));
+                self.told.run(&[Call::Fence { actor: self.told.actor(), is_program: true }]);
                 Ok(())
             }
             Some(Means::Flush) => {
                 self.inner.flush(to)?;
-                self.told.with(|state| state.flush(self.told.actor(), to.index()));
+                self.told.run(&[Call::Flush { actor: self.told.actor(), target: to.index() }]);
                 Ok(())
             }
         }
@@ -222,16 +224,10 @@ impl Checked {
         if !is_waitable {
             return self.see(to, place, &seen);
         }
-        let (owner, actor) = (to.rank.index(), self.told.actor());
-        self.see_and(to, place, &seen, |state| {
-            to.shape.for_each(|piece| {
-                for offset in (piece.offset & !3..piece.offset + piece.bytes).step_by(4) {
-                    let word = clock_of(self.checker(), owner, to.segment, offset);
-                    let (signalled, is_program) = (false, true);
-                    let released = Released { word, owner, signalled, is_program, value: None };
-                    state.release(actor, released);
-                }
-            });
+        let (owner, segment, actor) = (to.rank.index(), to.segment, self.told.actor());
+        with_pieces(to.shape, |pieces| {
+            let more = Call::ReleaseWords { actor, owner, segment, pieces };
+            self.see_and(to, place, &seen, Some(more))
         })
     }
 
@@ -250,7 +246,7 @@ impl Checked {
         }
         let (actor, released) = (self.told.actor(), self.told.released(at, op, signalled));
         self.checker().prefetch(released.owner, at.segment, at.offset, released.word);
-        self.see_and(&word, place, &seen, |state| state.release(actor, released))
+        self.see_and(&word, place, &seen, Some(Call::Release { actor, released }))
     }
 
     /// An operation that reads a word has been started.
@@ -264,15 +260,18 @@ impl Checked {
                     };
                     self.told.acquire_bytes(at, at.width.bytes(), seen);
                 }
-                None => {
-                    self.told.with(|state| state.acquire(self.told.actor(), word, None));
-                }
+                None => self.acquire(word),
             },
             Started::Pending(ticket) => {
                 locked(&self.tickets).insert(*ticket, word);
             }
         }
         started
+    }
+
+    /// An operation has read the word of a clock.
+    fn acquire(&self, word: usize) {
+        self.told.run(&[Call::Acquire { actor: self.told.actor(), word, seen: None }]);
     }
 }
 
@@ -378,7 +377,7 @@ impl Connection for Checked {
         if is_posted {
             return self.cure(place, at.rank).map(|()| started);
         }
-        let word = clock_of(self.checker(), at.rank.index(), at.segment, at.offset);
+        let word = clock_of(self.told.layout(), at.rank.index(), at.segment, at.offset);
         Ok(self.started(started, word, Some(at)))
     }
 
@@ -386,25 +385,25 @@ impl Connection for Checked {
         self.let_go()?;
         self.inner.fence()?;
         let is_program = self.told.operation_place().is_some();
-        self.told.with(|state| state.fence(self.told.actor(), is_program));
-        Ok(())
+        self.told.run(&[Call::Fence { actor: self.told.actor(), is_program }]);
+        self.checker().check()
     }
 
     fn flush(&self, peer: Rank) -> Result<()> {
         self.let_go()?;
         self.inner.flush(peer)?;
         if !self.told.is_aside.load(Ordering::Relaxed) {
-            self.told.with(|state| state.flush(self.told.actor(), peer.index()));
+            self.told.run(&[Call::Flush { actor: self.told.actor(), target: peer.index() }]);
         }
-        Ok(())
+        self.checker().check()
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
         self.let_go()?;
         let word = clock_of_agent(self.checker(), node);
-        let (owner, signalled, is_program) = (usize::MAX, false, false);
-        let released = Released { word, owner, signalled, is_program, value: None };
-        self.told.with(|state| state.release(self.told.actor(), released));
+        let released = Released::nobodys(word);
+        self.told.run(&[Call::Release { actor: self.told.actor(), released }]);
+        self.checker().check()?;
         let started = self.inner.call(node, handler, bytes)?;
         Ok(self.started(started, word, None))
     }
@@ -422,7 +421,7 @@ impl Connection for Checked {
         if reply.is_some()
             && let Some(word) = locked(&self.tickets).remove(&ticket)
         {
-            self.told.with(|state| state.acquire(self.told.actor(), word, None));
+            self.acquire(word);
         }
         Ok(reply)
     }
@@ -442,6 +441,7 @@ impl Connection for Checked {
                 self.told.see_wait(at, place);
             }
         }
+        self.checker().check()?;
         Ok(woken)
     }
 
