@@ -173,14 +173,13 @@ impl Remote {
         };
         match prepare() {
             Ok((handle, outbox)) => {
-                let state = State::Asked;
                 Ok(Remote {
                     label,
                     command,
                     child,
                     handle,
                     outbox,
-                    state,
+                    state: State::Asked,
                     address: None,
                     running: ranks,
                     streams: 2,
