@@ -15,6 +15,7 @@ use crate::access::{Access, Class, kind, operation};
 use crate::agent::SeenAgent;
 use crate::calls::{Call, clock_of};
 use crate::cure::{HeldPut, Means};
+use crate::hand::Hand;
 use crate::layout::LANES;
 use crate::state::Released;
 use crate::told::{RUST, RankState, Told, clock_of_agent, locked, with_pieces};
@@ -31,6 +32,8 @@ pub(crate) struct Checked {
     tickets: Mutex<HashMap<Ticket, usize>>,
     /// A put that waits for its signal, while a put with a signal is tried instead.
     held: Mutex<Option<HeldPut>>,
+    /// A get under way behind which the lock is given back that is tried.
+    locked_get: Mutex<Option<Ticket>>,
 }
 
 /// How an operation on a region is seen.
@@ -72,8 +75,15 @@ impl Checked {
             words: Mutex::default(),
             places: Mutex::default(),
             lanes: Mutex::default(),
+            holds_lock: AtomicBool::new(false),
         };
-        Ok(Checked::beside(inner, Arc::new(state)))
+        state.checker.trial.prepare(&*inner)?;
+        let checked = Checked::beside(inner, Arc::new(state));
+        if checked.checker().trial.is_for_runs() {
+            // SAFETY: it is in a box, which is dropped with this, behind the end of the loan.
+            unsafe { checked.told.hand.lend(&*checked.inner) };
+        }
+        Ok(checked)
     }
 
     fn beside(inner: Box<dyn Connection>, state: Arc<RankState>) -> Checked {
@@ -94,8 +104,10 @@ impl Checked {
             last_program: AtomicU64::new(u64::MAX),
             is_aside: AtomicBool::new(false),
             found: AtomicU32::new(0),
+            hand: Hand::default(),
         });
-        Checked { inner, caps, told, tickets: Mutex::default(), held: Mutex::default() }
+        let (tickets, held, locked_get) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Checked { inner, caps, told, tickets, held, locked_get }
     }
 
     fn checker(&self) -> &Arc<Checker> {
@@ -151,7 +163,7 @@ impl Checked {
     /// Does what is tried against a race, after an operation of a place.
     fn cure(&self, place: Option<u32>, to: Rank) -> Result<()> {
         match self.checker().trial.after(place) {
-            None | Some(Means::PutSignal) => Ok(()),
+            None | Some(Means::PutSignal | Means::Wait) => Ok(()),
             Some(Means::Fence) => {
                 self.inner.fence()?;
                 self.told.run(&[Call::Fence { actor: self.told.actor(), is_program: true }]);
@@ -162,6 +174,33 @@ impl Checked {
                 self.told.run(&[Call::Flush { actor: self.told.actor(), target: to.index() }]);
                 Ok(())
             }
+            Some(Means::Lock | Means::LockAcross) => {
+                self.inner.flush(to)?;
+                self.told.run(&[Call::Flush { actor: self.told.actor(), target: to.index() }]);
+                self.told.unlock()
+            }
+        }
+    }
+
+    /// Gives the lock back that is tried when a get inside of it is complete.
+    fn cure_get(&self, place: Option<u32>, started: &Started) -> Result<()> {
+        if self.checker().trial.after(place) == Some(Means::Lock) {
+            match started {
+                Started::Done(_) => return self.told.unlock(),
+                Started::Pending(ticket) => *locked(&self.locked_get) = Some(*ticket),
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a transfer of the program, for what may be tried against a race.
+    fn note_transfer(&self, region: &Region<'_>, place: Option<u32>, puts: bool) {
+        let trial = &self.checker().trial;
+        if let Some(place) = place
+            && trial.is_for_runs()
+            && self.told.is_program(region.segment, first_byte(region))
+        {
+            trial.note_transfer(self.told.state.rank, region, place, puts);
         }
     }
 
@@ -244,6 +283,11 @@ impl Checked {
         if !writes {
             return self.see(&word, place, &seen);
         }
+        if let Some(place) = place.filter(|_| is_posted && self.checker().trial.is_for_runs())
+            && self.told.is_program(at.segment, at.offset)
+        {
+            self.checker().trial.note_signal(self.told.state.rank, at, place);
+        }
         let (actor, released) = (self.told.actor(), self.told.released(at, op, signalled));
         self.checker().prefetch(released.owner, at.segment, at.offset, released.word);
         self.see_and(&word, place, &seen, Some(Call::Release { actor, released }))
@@ -285,6 +329,7 @@ fn first_byte(region: &Region<'_>) -> u64 {
 
 impl Drop for Checked {
     fn drop(&mut self) {
+        self.told.hand.take_back();
         let mut lanes = locked(&self.told.state.lanes);
         lanes[self.told.lane / 2] = lanes[self.told.lane / 2].saturating_sub(1);
     }
@@ -306,6 +351,8 @@ impl Connection for Checked {
         if self.hold(to, bytes, place)? {
             return Ok(());
         }
+        self.told.before(place)?;
+        self.note_transfer(to, place, true);
         self.see_put(to, place)?;
         self.inner.put(to, bytes)?;
         self.cure(place, to.rank)
@@ -314,6 +361,8 @@ impl Connection for Checked {
     unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started> {
         let place = self.told.operation_place();
         self.let_go()?;
+        self.told.before(place)?;
+        self.note_transfer(to, place, true);
         self.see_put(to, place)?;
         // SAFETY: the caller's promise is passed on.
         let started = unsafe { self.inner.put_nb(to, from, hint)? };
@@ -332,9 +381,12 @@ impl Connection for Checked {
         let (class, name, is_posted) = (Class::Plain, "get", self.told.is_nonblocking());
         let (is_signalled, kind) = (false, 0);
         let seen = Seen { class, writes: false, name, is_posted, is_signalled, kind };
+        self.told.before(place)?;
+        self.note_transfer(from, place, false);
         self.see(from, place, &seen)?;
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.inner.get(from, into, hint) }
+        let started = unsafe { self.inner.get(from, into, hint)? };
+        self.cure_get(place, &started).map(|()| started)
     }
 
     fn accumulate(
@@ -422,6 +474,9 @@ impl Connection for Checked {
             && let Some(word) = locked(&self.tickets).remove(&ticket)
         {
             self.acquire(word);
+        }
+        if reply.is_some() && locked(&self.locked_get).take_if(|held| *held == ticket).is_some() {
+            self.told.unlock()?;
         }
         Ok(reply)
     }

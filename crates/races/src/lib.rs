@@ -31,6 +31,7 @@ mod calls;
 mod checked;
 mod clocks;
 mod cure;
+mod hand;
 mod layout;
 mod remote;
 mod report;
@@ -39,6 +40,7 @@ mod state;
 mod strands;
 mod tables;
 mod told;
+mod trial;
 mod wire;
 
 pub use cure::{Cure, Means};
@@ -55,10 +57,10 @@ use farside_fabric::{Connection, Result, SegmentId};
 
 use crate::arena::Arena;
 use crate::calls::Call;
-use crate::cure::Trial;
 use crate::layout::{Layout, count};
 use crate::remote::Remote;
 use crate::state::State;
+use crate::trial::Trial;
 
 /// The variable that tells where the checker's memory is, or how to reach it.
 pub const VARIABLE: &str = "FARSIDE_RACES";
@@ -95,7 +97,8 @@ impl Checker {
     /// Makes a checker for many short runs, one after the other, of ranks that have no threads.
     /// [`Checker::begin_again`] stands between them.
     pub fn for_runs(ranks: u32) -> Result<Arc<Checker>> {
-        Ok(Arc::new(Checker::of(Arena::private(Layout::short(ranks)?)?, None)))
+        let checker = Checker::of(Arena::private(Layout::short(ranks)?)?, None);
+        Ok(Arc::new(Checker { trial: Trial::for_runs(), ..checker }))
     }
 
     fn of(arena: Arena, file: Option<File>) -> Checker {
@@ -105,13 +108,32 @@ impl Checker {
     /// Forgets what was found and seen: another run begins.
     pub fn begin_again(&self) {
         self.with(|state| state.begin_again());
+        self.trial.begin_again();
     }
 
     /// Has the ranks do more than the program says, in the runs that follow; nothing more with
     /// `None`.
     pub fn try_cure(&self, cure: Option<&Cure>) {
-        let place = cure.and_then(|cure| self.with(|state| state.name_place(&cure.after)));
-        self.trial.set(cure.zip(place));
+        let number = |name: &String| self.with(|state| state.name_place(name));
+        self.trial.set(cure.and_then(|cure| {
+            Some((cure.means, number(&cure.after)?, cure.with.as_ref().and_then(number)))
+        }));
+    }
+
+    /// Returns what could take a race away that was found in the runs so far, the weakest first.
+    pub fn cures(&self, race: &Race) -> Vec<Cure> {
+        let mut cures: Vec<Cure> = Vec::new();
+        for means in [Means::PutSignal, Means::Fence, Means::Flush] {
+            for after in &race.posted {
+                let cure = Cure { after: after.clone(), with: None, means };
+                if !cures.contains(&cure) {
+                    cures.push(cure);
+                }
+            }
+        }
+        let name = |place| self.with(|state| state.place_name(place)).unwrap_or_default();
+        cures.extend(self.trial.cures(race, name));
+        cures
     }
 
     /// Makes a checker for ranks that are other processes, which open [`Checker::path`]. With

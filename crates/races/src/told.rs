@@ -14,6 +14,7 @@ use farside_fabric::{
 use crate::Checker;
 use crate::access::{Access, Actor, Class, Missing, Site, kind, operation};
 use crate::calls::{Call, ReadWord, clock_of};
+use crate::hand::Hand;
 use crate::layout::{LANES, Layout};
 use crate::state::{Pair, Released, Span, mix};
 
@@ -35,6 +36,8 @@ pub(crate) struct RankState {
     pub(crate) places: Mutex<HashMap<usize, Option<u32>>>,
     /// How many contexts use each pair of lanes.
     pub(crate) lanes: Mutex<[u32; LANES / 2]>,
+    /// Whether this rank is inside of the lock that is tried against a race.
+    pub(crate) holds_lock: AtomicBool,
 }
 
 thread_local! {
@@ -57,6 +60,8 @@ pub(crate) struct Told {
     pub(crate) is_aside: AtomicBool,
     /// Races that this context has found and not yet reported as an error.
     pub(crate) found: AtomicU32,
+    /// The connection underneath, in explored programs.
+    pub(crate) hand: Hand,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -274,6 +279,8 @@ impl Watch for Told {
             OwnPlace::Foreign(place) => Some(place),
         };
         let Some(place) = place else { return };
+        // The next operation fails, too.
+        let _ = self.before(Some(place));
         let name = match (own.writes, own.until.is_some()) {
             (false, false) => "read",
             (true, false) => "write",
