@@ -241,11 +241,13 @@ impl Told {
                 }
             }
             Some(Before::Lock) => {
-                if !self.state.holds_lock.swap(true, Ordering::Relaxed) {
-                    self.hand.with(acquire).transpose()?;
-                    let (actor, word) = (self.actor(), self.clock_of_lock());
-                    self.run(&[Call::Acquire { actor, word, seen: None }]);
+                let is_inside = self.state.holds_lock.swap(true, Ordering::Relaxed);
+                if is_inside {
+                    return Ok(());
                 }
+                self.hand.with(acquire).transpose()?;
+                let (actor, word) = (self.actor(), self.clock_of_lock());
+                self.run(&[Call::Acquire { actor, word, seen: None }]);
             }
         }
         Ok(())
