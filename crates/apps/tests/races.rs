@@ -1,8 +1,10 @@
 //! The built-in programs have no races, at small sizes.
 
-use farside::Local;
+#[path = "../../races/tests/support/mod.rs"]
+mod support;
+
 use farside_apps::APPS;
-use farside_races::Checker;
+use support::checked;
 
 const RANKS: u32 = 4;
 
@@ -27,12 +29,8 @@ fn arguments(name: &str) -> Vec<String> {
 #[test]
 fn the_built_in_programs_have_no_races() {
     for app in APPS {
-        let checker = Checker::new(RANKS).unwrap();
-        let over = checker.clone();
-        let local = Local::new(RANKS).unwrap().decorate(move |fabric| over.over(fabric).unwrap());
         let arguments = arguments(app.name);
-        local.run(|world| (app.run)(&world, &arguments)).unwrap();
-        let report = checker.report();
+        let report = checked(RANKS, |world| (app.run)(world, &arguments));
         assert!(report.races.is_empty(), "{}: {report}", app.name);
         println!("{}: {} accesses", app.name, report.accesses);
     }

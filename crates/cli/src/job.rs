@@ -5,12 +5,14 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use farside_job::{ENTRY, Kind, Options, check_provider, parse_bytes};
-use farside_launch::{Hosts, Launch, Output, RSH};
+use farside_launch::{Hosts, Launch, Output, RSH, Service};
+use farside_races::Checker;
 
 use crate::complain;
 use crate::mode::Mode;
@@ -258,11 +260,12 @@ impl Job {
             (Program::Own, Some(there)) => there.into(),
             (Program::Own, None) => me.clone().into(),
         };
+        let checker = self.races.checker(self.ranks()?)?;
         let mut launch = if asked.is_some() {
             Launch::new(program, 1)?
         } else {
             let ranks = self.ranks()?;
-            let hosts = self.span.hosts(self.ranks)?;
+            let hosts = self.span.hosts(self.ranks)?.map(|hosts| served(hosts, checker.clone()));
             let fabric = self.fabric(ranks, hosts.is_some())?;
             let launch =
                 Launch::new(program, ranks)?.options(|options| self.describe(fabric, options));
@@ -281,12 +284,13 @@ impl Job {
         for (name, value) in self.variables {
             launch = launch.variable(name, value);
         }
+        if self.span.hosts.is_none()
+            && let Some(path) = checker.as_ref().and_then(|checker| checker.path())
+        {
+            launch = launch.variable(farside_races::VARIABLE, path);
+        }
         if let Some(asked) = &asked {
             launch = launch.variable(ENTRY, asked.entry.encode()?);
-        }
-        let checker = self.races.checker(self.ranks, &self.span.hosts)?;
-        if let Some(path) = checker.as_ref().and_then(|checker| checker.path()) {
-            launch = launch.variable(farside_races::VARIABLE, path);
         }
         if let Some(directory) = self.directory {
             launch = launch.directory(directory);
@@ -338,6 +342,13 @@ impl Job {
             _ => Ok(()),
         }
     }
+}
+
+/// Hosts whose ranks ask the checker of races here, if there is one.
+fn served(hosts: Hosts, checker: Option<Arc<Checker>>) -> Hosts {
+    let answer = |checker: Arc<Checker>| move |request: &[u8]| checker.answer(request);
+    let service = checker.map(|checker| Service::new(farside_races::VARIABLE, answer(checker)));
+    service.into_iter().fold(hosts, Hosts::service)
 }
 
 /// Tells what a program that ran all ranks itself says of the run.

@@ -28,17 +28,9 @@ pub(crate) struct Races {
 
 impl Races {
     /// Makes the checker, if one is asked for.
-    pub(crate) fn checker(
-        &self,
-        ranks: Option<u32>,
-        hosts: &Option<String>,
-    ) -> Result<Option<Arc<Checker>>> {
+    pub(crate) fn checker(&self, ranks: u32) -> Result<Option<Arc<Checker>>> {
         let Some(races) = &self.races else { return Ok(None) };
-        if hosts.is_some() {
-            bail!("--races: the checker's memory is on this host; leave out --hosts, or --races");
-        }
         self.suppressions()?;
-        let ranks = ranks.context("how many ranks? Say it with -n")?;
         Ok(Some(Checker::create(ranks, races == "fail")?))
     }
 

@@ -172,14 +172,100 @@ fn a_flush_is_proposed_where_a_fence_does_not_do() {
 }
 
 #[test]
-fn nothing_is_proposed_where_nothing_would_do() {
+fn a_lock_is_proposed_where_the_order_does_not_matter() {
     let both_write = |world: &World| {
         let words = world.window::<u64>(1)?;
         begin(world);
         world.put_value(5, words.at(Rank(0), 0))
     };
     let finding = Check::new(2).explore(both_write).unwrap();
-    assert!(finding.race.is_some() && finding.cure.is_none());
+    let cure = finding.cure.expect("puts one after the other are in some order");
+    assert_eq!((cure.means, cure.with.as_deref()), (Means::Lock, None), "{cure}");
+    assert!(cure.to_string().contains("a lock around the operation of"), "{cure}");
+    let get_and_put = |world: &World| {
+        let words = world.window::<u64>(1)?;
+        begin(world);
+        match world.rank() {
+            Rank(0) => world.put_value(5, words.at(Rank(0), 0)),
+            _ => world.get_value(words.at(Rank(0), 0)).map(drop),
+        }
+    };
+    let finding = Check::new(2).explore(get_and_put).unwrap();
+    let cure = finding.cure.expect("the get comes before the put or after it");
+    assert_eq!((cure.means, cure.with.is_some()), (Means::Lock, true), "{cure}");
+}
+
+#[test]
+fn a_lock_is_proposed_for_an_update_of_two_operations() {
+    let counts = |world: &World| {
+        let count = world.window::<u64>(1)?;
+        begin(world);
+        let at = count.at(Rank(0), 0);
+        let held = world.get_value(at)?;
+        world.put_value(held + 1, at)?;
+        world.sync()?;
+        assert_eq!(world.get_value(at)?, 2, "an update is lost");
+        Ok::<(), Error>(())
+    };
+    let finding = Check::new(2).explore(counts).unwrap();
+    assert!(finding.race.is_some());
+    let cure = finding.cure.expect("an update at a time");
+    assert_eq!(cure.means, Means::LockAcross, "{cure}");
+    assert_ne!(Some(&cure.after), cure.with.as_ref());
+    assert!(cure.to_string().contains("an atomic"), "{cure}");
+    assert!(finding.cured_schedules > 1);
+}
+
+#[test]
+fn a_wait_is_proposed_where_nobody_waits_for_a_signal() {
+    let hasty = |world: &World| {
+        let (data, flag) = (world.window::<u64>(1)?, world.words(1)?);
+        begin(world);
+        match world.rank() {
+            Rank(0) => {
+                world.put_signal(&[7], data.at(Rank(1), 0), 1, flag.at(Rank(1), 0))?;
+                world.flush_all()
+            }
+            _ => data.own().get(0).map(drop),
+        }
+    };
+    let finding = Check::new(2).explore(hasty).unwrap();
+    let race = finding.race.expect("nobody waits");
+    let cure = finding.cure.expect("there is a signal to wait for");
+    assert_eq!(cure.means, Means::Wait, "{cure}");
+    let read = [race.first, race.second].into_iter().find(|side| side.operation == "read").unwrap();
+    assert_eq!(cure.after, read.place);
+    assert!(cure.to_string().contains("a wait for the signal of"), "{cure}");
+    assert!(finding.cured_schedules > 0);
+    // A signal that comes ahead of its data is no reason to wait for it.
+    let too_early = |world: &World| {
+        let (data, flag) = (world.window::<u64>(1)?, world.words(1)?);
+        begin(world);
+        match world.rank() {
+            Rank(0) => {
+                world.signal(flag.at(Rank(1), 0), 1)?;
+                world.put_value(7, data.at(Rank(1), 0))?;
+                world.flush_all()
+            }
+            _ => data.own().get(0).map(drop),
+        }
+    };
+    let finding = Check::new(2).explore(too_early).unwrap();
+    assert!(finding.race.is_some() && finding.cure.is_none(), "{:?}", finding.cure);
+}
+
+#[test]
+fn nothing_is_proposed_where_nothing_would_do() {
+    let both_write = |world: &World| {
+        let words = world.window::<u64>(1)?;
+        begin(world);
+        match world.rank() {
+            Rank(0) => world.put_value(5, words.at(Rank(1), 0)),
+            _ => words.own().set(0, 5),
+        }
+    };
+    let finding = Check::new(2).explore(both_write).unwrap();
+    assert!(finding.race.is_some() && finding.cure.is_none(), "{:?}", finding.cure);
 }
 
 #[test]

@@ -110,7 +110,10 @@ pub const VARIABLES: &[Variable] = &[
          is recorded there; set by `--threads`, `--sim` and `farside check`, a line for each \
          setting",
     ),
-    launcher(farside_races::VARIABLE, "where the memory of the race checker is; set by `--races`"),
+    launcher(
+        farside_races::VARIABLE,
+        "where the memory of the race checker is, or who asks it; set by `--races`",
+    ),
     launcher(
         crate::MARK,
         "a name that no other job has: what bears it is ended should the launcher be killed",

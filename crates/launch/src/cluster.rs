@@ -27,7 +27,7 @@ use crate::policy::{Policy, until};
 use crate::reaper::Reaper;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
 use crate::signals::{ASKING, ENDING, STOPPING, Signals};
-use crate::{Error, Hosts, Launch, Report, processes, system};
+use crate::{Error, Hosts, Launch, Report, Service, processes, system};
 
 /// The time to wait for more complaints after the first one about a silent node, before the
 /// launcher decides which node was cut off.
@@ -145,7 +145,7 @@ impl<'a> Cluster<'a> {
                 (next..next + self.hosts.entries[node].ranks).map(Rank).collect();
             next += self.hosts.entries[node].ranks;
             let (label, command) = (self.hosts.label(node), self.hosts.command(node, &own));
-            let goal = Goal { node, label, command, ranks };
+            let goal = Goal { node, label, command, ranks, service: self.hosts.service.clone() };
             let remote = Remote::start(goal, self.group(), &self.slot, &self.printer)?;
             if let Some(reaper) = &mut self.reaper {
                 if node == 0 {
@@ -186,6 +186,7 @@ impl<'a> Cluster<'a> {
                 .into(),
             input: self.launch.interactive,
             mends_lines: Sink::new(self.launch.output).mends_lines(),
+            service: self.hosts.service.as_ref().map(Service::variable),
         })
     }
 
@@ -375,11 +376,12 @@ impl<'a> Cluster<'a> {
                 self.remotes[node].state = State::Lost;
             }
             ToLauncher::Failed(why) => self.lose(node, why),
-            // The last two never come this way.
+            // The last three never come this way.
             ToLauncher::NodeLost(_)
             | ToLauncher::InputTaken
             | ToLauncher::Output { .. }
-            | ToLauncher::Clock { .. } => {}
+            | ToLauncher::Clock { .. }
+            | ToLauncher::Asked { .. } => {}
         }
     }
 

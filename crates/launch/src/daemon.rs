@@ -22,6 +22,7 @@ use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
 use crate::policy::until;
 use crate::recorded::parts;
+use crate::service::Connections;
 use crate::signals::{ENDING, Signals};
 use crate::{Launch, processes, system};
 
@@ -44,6 +45,8 @@ pub fn node() -> Result<u8, String> {
     let outbox = Outbox::start(File::from(stdout)).map_err(|error| failed(&error))?;
     let (slot, mail) = mailbox().map_err(|error| failed(&error))?;
     let answers = outbox.clone();
+    let connections = Connections::default();
+    let asking = connections.clone();
     let listen = move || {
         let mut stdin = std::io::stdin().lock();
         loop {
@@ -52,6 +55,11 @@ pub fn node() -> Result<u8, String> {
                 Ok(Some(ToNode::Clock { sent_ns })) => {
                     let there_ns = farside_job::now_ns();
                     answers.push(&ToLauncher::Clock { sent_ns, there_ns });
+                    continue;
+                }
+                // At once, too: a rank waits for it.
+                Ok(Some(ToNode::Answer { connection, answer })) => {
+                    asking.answer(connection, &answer);
                     continue;
                 }
                 Ok(Some(message)) => Heard::Message(message),
@@ -69,7 +77,7 @@ pub fn node() -> Result<u8, String> {
         .spawn(listen)
         .map_err(|error| failed(&error))?;
     outbox.push_bytes(format!("{GREETING}{VERSION}\n").as_bytes());
-    let mut daemon = Daemon { mail, heard: Vec::new(), signals, outbox };
+    let mut daemon = Daemon { mail, heard: Vec::new(), signals, outbox, connections };
     match daemon.run() {
         Ok(()) | Err(End::Gone) => Ok(0),
         Err(End::Failed(why)) => {
@@ -100,6 +108,8 @@ struct Daemon {
     heard: Vec<Heard>,
     signals: Signals,
     outbox: Outbox,
+    /// Of ranks that ask the launcher.
+    connections: Connections,
 }
 
 impl Daemon {
@@ -133,7 +143,14 @@ impl Daemon {
         let ToNode::Start = self.next()? else {
             return Err(End::Gone);
         };
-        let launch = launch(&task, plan.ranks_of(node)).map_err(|error| failed(&error))?;
+        let mut launch = launch(&task, plan.ranks_of(node)).map_err(|error| failed(&error))?;
+        if let Some(variable) = &task.service {
+            let socket = self.connections.listen(self.outbox.clone());
+            let socket = socket.map_err(|error| {
+                End::Failed(format!("cannot listen for requests of its ranks: {error}"))
+            })?;
+            launch = launch.variable(variable, socket);
+        }
         let sink = Sink::Channel { outbox: self.outbox.clone(), mends_lines: task.mends_lines };
         let Started { local_ranks, forwarder, input } =
             LocalRanks::start(&launch, &host, sink).map_err(|error| failed(&error))?;
@@ -324,7 +341,11 @@ impl Watch<'_> {
                 ToNode::Places => self.tell_places(),
                 ToNode::Stop => return Then::Stop,
                 // These have had their time.
-                ToNode::Task(_) | ToNode::Meet(_) | ToNode::Start | ToNode::Clock { .. } => {}
+                ToNode::Task(_)
+                | ToNode::Meet(_)
+                | ToNode::Start
+                | ToNode::Clock { .. }
+                | ToNode::Answer { .. } => {}
             }
         }
         Then::GoOn

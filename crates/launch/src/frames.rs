@@ -20,7 +20,7 @@ use crate::recorded::Part;
 /// The beginning of a daemon's first line; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/7");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/8");
 /// No message is longer: the arguments and the environment of a program are the longest, and the
 /// system allows less.
 const BYTES_MAX: usize = 16 << 20;
@@ -56,6 +56,8 @@ pub(crate) enum ToNode {
     Places,
     /// Say at once what the clock of this host shows; it was this late by the launcher's.
     Clock { sent_ns: u64 },
+    /// The answer to a request of a rank.
+    Answer { connection: u32, answer: Vec<u8> },
 }
 
 /// A message of a daemon.
@@ -99,6 +101,8 @@ pub(crate) enum ToLauncher {
     Clock { sent_ns: u64, there_ns: u64 },
     /// A part of what was recorded here, by its clock; comes before [`ToLauncher::Done`].
     Recorded(Box<Part>),
+    /// A rank asks the launcher, over one of its host's connections.
+    Asked { connection: u32, request: Vec<u8> },
 }
 
 /// [`Address`], as it travels.
@@ -138,6 +142,8 @@ pub(crate) struct Task {
     pub(crate) input: bool,
     /// True if a last line that lacks its end gets one.
     pub(crate) mends_lines: bool,
+    /// The variable in which ranks find where they can ask the launcher, if they can.
+    pub(crate) service: Option<OsString>,
 }
 
 /// [`ExitCause`] as it travels.
@@ -174,11 +180,20 @@ pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
 
 /// Reads one message; `None` where they end.
 pub(crate) fn decode<T: DeserializeOwned>(from: &mut impl Read) -> std::io::Result<Option<T>> {
+    let Some(body) = read_frame(from)? else { return Ok(None) };
+    let bad = |error| {
+        std::io::Error::new(ErrorKind::InvalidData, format!("a message makes no sense: {error}"))
+    };
+    postcard::from_bytes(&body).map(Some).map_err(bad)
+}
+
+/// Reads a length and so many bytes; `None` where they end.
+pub(crate) fn read_frame(from: &mut impl Read) -> std::io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read(&mut length[..1]) {
         Ok(0) => return Ok(None),
         Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::Interrupted => return decode(from),
+        Err(error) if error.kind() == ErrorKind::Interrupted => return read_frame(from),
         Err(error) => return Err(error),
     }
     from.read_exact(&mut length[1..])?;
@@ -194,10 +209,7 @@ pub(crate) fn decode<T: DeserializeOwned>(from: &mut impl Read) -> std::io::Resu
     if body.len() < length {
         return Err(ErrorKind::UnexpectedEof.into());
     }
-    let bad = |error| {
-        std::io::Error::new(ErrorKind::InvalidData, format!("a message makes no sense: {error}"))
-    };
-    postcard::from_bytes(&body).map(Some).map_err(bad)
+    Ok(Some(body))
 }
 
 #[cfg(test)]
@@ -251,6 +263,7 @@ mod tests {
             environment: program.2,
             input: program.3,
             mends_lines: !program.3,
+            service: program.3.then(|| "SERVICE".into()),
         })
     }
 
@@ -266,6 +279,8 @@ mod tests {
                 .prop_map(|(rank, how, cause)| ToNode::Lost { rank, how, cause }),
             Just(ToNode::Stop),
             any::<u64>().prop_map(|sent_ns| ToNode::Clock { sent_ns }),
+            (any::<u32>(), vec(any::<u8>(), 0..100))
+                .prop_map(|(connection, answer)| ToNode::Answer { connection, answer }),
         ]
     }
 
@@ -287,6 +302,8 @@ mod tests {
             any::<u32>().prop_map(|rank| ToLauncher::Drained { rank }),
             any::<(u64, u64)>()
                 .prop_map(|(sent_ns, there_ns)| ToLauncher::Clock { sent_ns, there_ns }),
+            (any::<u32>(), vec(any::<u8>(), 0..100))
+                .prop_map(|(connection, request)| ToLauncher::Asked { connection, request }),
         ]
     }
 

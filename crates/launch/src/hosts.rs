@@ -8,6 +8,8 @@ use std::time::Duration;
 use farside_fabric::{Error, Result};
 use farside_job::{JobPlan, Options};
 
+use crate::Service;
+
 /// The default command that reaches a host.
 pub const RSH: &str = "ssh {host}";
 /// The placeholder of the host in a template.
@@ -30,6 +32,7 @@ pub struct Hosts {
     rsh: Vec<String>,
     program: Option<PathBuf>,
     pub(crate) start_timeout: Duration,
+    pub(crate) service: Option<Service>,
 }
 
 /// One host.
@@ -74,7 +77,8 @@ impl Hosts {
         });
         let entries = entries.collect();
         let rsh = split(RSH)?;
-        Ok(Hosts { entries, rsh, program: None, start_timeout: Duration::from_secs(30) })
+        let start_timeout = Duration::from_secs(30);
+        Ok(Hosts { entries, rsh, program: None, start_timeout, service: None })
     }
 
     /// Sets the command that reaches a host: it runs another one there, and has `{host}` for its
@@ -95,6 +99,13 @@ impl Hosts {
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Hosts {
         self.start_timeout = timeout;
+        self
+    }
+
+    /// Has the launcher answer requests of the ranks.
+    #[must_use]
+    pub fn service(mut self, service: Service) -> Hosts {
+        self.service = Some(service);
         self
     }
 

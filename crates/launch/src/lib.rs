@@ -30,6 +30,7 @@ mod processes;
 mod reaper;
 mod recorded;
 mod remote;
+mod service;
 mod signals;
 mod supervisor;
 mod watcher;
@@ -46,6 +47,7 @@ use farside_job::{Options, Recording, environment};
 pub use daemon::node;
 pub use hosts::{Hosts, RSH};
 pub use reaper::reap;
+pub use service::Service;
 
 /// The reason why a job could not be started or watched.
 #[derive(Debug, thiserror::Error)]

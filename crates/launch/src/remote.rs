@@ -14,12 +14,12 @@ use farside_fabric::Rank;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 
-use crate::Error;
 use crate::channel::{Outbox, Slot};
 use crate::cluster::clocks::RoundTrip;
-use crate::frames::{GREETING, ToLauncher, VERSION, decode};
+use crate::frames::{GREETING, ToLauncher, ToNode, VERSION, decode};
 use crate::output::{Sink, write_line};
 use crate::policy::until;
+use crate::{Error, Service};
 
 /// The number of bytes that a host may print before its daemon does.
 const PREAMBLE_MAX: u64 = 1 << 20;
@@ -48,6 +48,8 @@ pub(crate) struct Goal {
     pub(crate) label: String,
     pub(crate) command: Vec<OsString>,
     pub(crate) ranks: Vec<Rank>,
+    /// What the launcher does for its ranks.
+    pub(crate) service: Option<Service>,
 }
 
 /// The progress of a host.
@@ -127,7 +129,7 @@ impl Remote {
         slot: &Slot<News>,
         printer: &Arc<Printer>,
     ) -> Result<Remote, Error> {
-        let Goal { node, label, command, ranks } = goal;
+        let Goal { node, label, command, ranks, service } = goal;
         let failed = |error: std::io::Error| Error::Host {
             host: label.clone(),
             why: format!("cannot start {:?}, which should reach it: {error}", command[0]),
@@ -158,6 +160,7 @@ impl Remote {
                 label: label.clone(),
                 slot: slot.clone(),
                 printer: Arc::clone(printer),
+                service: service.map(|service| (service, outbox.clone())),
             };
             let (first, second) = (host.clone(), host);
             std::thread::Builder::new()
@@ -170,14 +173,13 @@ impl Remote {
         };
         match prepare() {
             Ok((handle, outbox)) => {
-                let state = State::Asked;
                 Ok(Remote {
                     label,
                     command,
                     child,
                     handle,
                     outbox,
-                    state,
+                    state: State::Asked,
                     address: None,
                     running: ranks,
                     streams: 2,
@@ -231,6 +233,7 @@ struct Reader {
     label: String,
     slot: Slot<News>,
     printer: Arc<Printer>,
+    service: Option<(Service, Outbox)>,
 }
 
 impl Reader {
@@ -291,6 +294,13 @@ impl Reader {
                 ToLauncher::Clock { sent_ns, there_ns } => {
                     let here_ns = farside_job::now_ns();
                     self.tell(What::Time(RoundTrip { sent_ns, there_ns, here_ns }));
+                }
+                // Here, too: its rank does nothing until it is answered.
+                ToLauncher::Asked { connection, request } => {
+                    if let Some((service, outbox)) = &self.service {
+                        let answer = service.answer(&request);
+                        outbox.push(&ToNode::Answer { connection, answer });
+                    }
                 }
                 message => {
                     self.tell(What::Message(message));

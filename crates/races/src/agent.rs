@@ -3,7 +3,8 @@
 use farside_fabric::{Agent, Atomic, Node, Region, Result, Word};
 
 use crate::Checker;
-use crate::told::{clock_of, clock_of_agent};
+use crate::calls::{Call, clock_of};
+use crate::told::clock_of_agent;
 
 /// An agent whose atomics order what its callers have done.
 pub(crate) struct SeenAgent<'a> {
@@ -14,8 +15,8 @@ pub(crate) struct SeenAgent<'a> {
 impl SeenAgent<'_> {
     fn changes(&self, at: Word) {
         let mine = clock_of_agent(self.checker, self.agent.node());
-        let word = clock_of(self.checker, at.rank.index(), at.segment, at.offset);
-        self.checker.with(|state| state.pass_on(mine, word));
+        let word = clock_of(self.checker.layout(), at.rank.index(), at.segment, at.offset);
+        self.checker.run(&[Call::PassOn { from: mine, to: word }]);
     }
 }
 
@@ -28,8 +29,8 @@ impl Agent for SeenAgent<'_> {
         self.changes(at);
         let held = self.agent.atomic(at, op)?;
         let mine = clock_of_agent(self.checker, self.agent.node());
-        let word = clock_of(self.checker, at.rank.index(), at.segment, at.offset);
-        self.checker.with(|state| state.pass_on(word, mine));
+        let word = clock_of(self.checker.layout(), at.rank.index(), at.segment, at.offset);
+        self.checker.run(&[Call::PassOn { from: word, to: mine }]);
         Ok(held)
     }
 

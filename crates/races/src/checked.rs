@@ -13,10 +13,12 @@ use farside_fabric::{
 use crate::Checker;
 use crate::access::{Access, Class, kind, operation};
 use crate::agent::SeenAgent;
+use crate::calls::{Call, clock_of};
 use crate::cure::{HeldPut, Means};
+use crate::hand::Hand;
 use crate::layout::LANES;
-use crate::state::{Released, State};
-use crate::told::{RUST, RankState, Told, clock_of, clock_of_agent, locked};
+use crate::state::Released;
+use crate::told::{RUST, RankState, Told, clock_of_agent, locked, with_pieces};
 
 /// A put of at most so many bytes may be what a wait ends on.
 const WAITABLE_BYTES: u64 = 64;
@@ -30,6 +32,8 @@ pub(crate) struct Checked {
     tickets: Mutex<HashMap<Ticket, usize>>,
     /// A put that waits for its signal, while a put with a signal is tried instead.
     held: Mutex<Option<HeldPut>>,
+    /// A get under way behind which the lock is given back that is tried.
+    locked_get: Mutex<Option<Ticket>>,
 }
 
 /// How an operation on a region is seen.
@@ -71,8 +75,15 @@ impl Checked {
             words: Mutex::default(),
             places: Mutex::default(),
             lanes: Mutex::default(),
+            holds_lock: AtomicBool::new(false),
         };
-        Ok(Checked::beside(inner, Arc::new(state)))
+        state.checker.trial.prepare(&*inner)?;
+        let checked = Checked::beside(inner, Arc::new(state));
+        if checked.checker().trial.is_for_runs() {
+            // SAFETY: it is in a box, which is dropped with this, behind the end of the loan.
+            unsafe { checked.told.hand.lend(&*checked.inner) };
+        }
+        Ok(checked)
     }
 
     fn beside(inner: Box<dyn Connection>, state: Arc<RankState>) -> Checked {
@@ -93,8 +104,10 @@ impl Checked {
             last_program: AtomicU64::new(u64::MAX),
             is_aside: AtomicBool::new(false),
             found: AtomicU32::new(0),
+            hand: Hand::default(),
         });
-        Checked { inner, caps, told, tickets: Mutex::default(), held: Mutex::default() }
+        let (tickets, held, locked_get) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Checked { inner, caps, told, tickets, held, locked_get }
     }
 
     fn checker(&self) -> &Arc<Checker> {
@@ -104,23 +117,23 @@ impl Checked {
     /// Looks at an operation on a region; fails if it is a race and races are errors.
     fn see(&self, region: &Region<'_>, place: Option<u32>, seen: &Seen) -> Result<()> {
         match place {
-            Some(_) => self.see_and(region, place, seen, |_| {}),
-            None => Ok(()),
+            Some(_) => self.see_and(region, place, seen, None),
+            None => self.checker().check(),
         }
     }
 
-    /// Likewise, and does something more under the same lock.
+    /// Likewise, and does something more, which has no answer, in the same transaction.
     fn see_and(
         &self,
         region: &Region<'_>,
         place: Option<u32>,
         seen: &Seen,
-        more: impl FnOnce(&mut State<'_>),
+        more: Option<Call<'_>>,
     ) -> Result<()> {
         let is_program = || self.told.is_program(region.segment, first_byte(region));
         let Some(place) = place.filter(|_| is_program()) else {
-            self.told.with(more);
-            return Ok(());
+            more.map(|more| self.told.run(&[more]));
+            return self.checker().check();
         };
         let mut actor = self.told.actor();
         actor.lane += usize::from(seen.is_signalled);
@@ -135,11 +148,12 @@ impl Checked {
             place,
             until: seen.is_posted.then_some(region.rank.index()),
         };
-        self.told.see_and(&access, region.shape, more);
+        with_pieces(region.shape, |pieces| self.told.see_and(&access, pieces, more));
         self.complain()
     }
 
     fn complain(&self) -> Result<()> {
+        self.checker().check()?;
         if self.told.found.load(Ordering::Relaxed) != 0 && self.checker().fails() {
             return Err(Error::Program("a race was found, and --races=fail ends the job".into()));
         }
@@ -149,17 +163,44 @@ impl Checked {
     /// Does what is tried against a race, after an operation of a place.
     fn cure(&self, place: Option<u32>, to: Rank) -> Result<()> {
         match self.checker().trial.after(place) {
-            None | Some(Means::PutSignal) => Ok(()),
+            None | Some(Means::PutSignal | Means::Wait) => Ok(()),
             Some(Means::Fence) => {
                 self.inner.fence()?;
-                self.told.with(|state| state.fence(self.told.actor(), true));
+                self.told.run(&[Call::Fence { actor: self.told.actor(), is_program: true }]);
                 Ok(())
             }
             Some(Means::Flush) => {
                 self.inner.flush(to)?;
-                self.told.with(|state| state.flush(self.told.actor(), to.index()));
+                self.told.run(&[Call::Flush { actor: self.told.actor(), target: to.index() }]);
                 Ok(())
             }
+            Some(Means::Lock | Means::LockAcross) => {
+                self.inner.flush(to)?;
+                self.told.run(&[Call::Flush { actor: self.told.actor(), target: to.index() }]);
+                self.told.unlock()
+            }
+        }
+    }
+
+    /// Gives the lock back that is tried when a get inside of it is complete.
+    fn cure_get(&self, place: Option<u32>, started: &Started) -> Result<()> {
+        if self.checker().trial.after(place) == Some(Means::Lock) {
+            match started {
+                Started::Done(_) => return self.told.unlock(),
+                Started::Pending(ticket) => *locked(&self.locked_get) = Some(*ticket),
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a transfer of the program, for what may be tried against a race.
+    fn note_transfer(&self, region: &Region<'_>, place: Option<u32>, puts: bool) {
+        let trial = &self.checker().trial;
+        if let Some(place) = place
+            && trial.is_for_runs()
+            && self.told.is_program(region.segment, first_byte(region))
+        {
+            trial.note_transfer(self.told.state.rank, region, place, puts);
         }
     }
 
@@ -222,16 +263,10 @@ impl Checked {
         if !is_waitable {
             return self.see(to, place, &seen);
         }
-        let (owner, actor) = (to.rank.index(), self.told.actor());
-        self.see_and(to, place, &seen, |state| {
-            to.shape.for_each(|piece| {
-                for offset in (piece.offset & !3..piece.offset + piece.bytes).step_by(4) {
-                    let word = clock_of(self.checker(), owner, to.segment, offset);
-                    let (signalled, is_program) = (false, true);
-                    let released = Released { word, owner, signalled, is_program, value: None };
-                    state.release(actor, released);
-                }
-            });
+        let (owner, segment, actor) = (to.rank.index(), to.segment, self.told.actor());
+        with_pieces(to.shape, |pieces| {
+            let more = Call::ReleaseWords { actor, owner, segment, pieces };
+            self.see_and(to, place, &seen, Some(more))
         })
     }
 
@@ -248,9 +283,14 @@ impl Checked {
         if !writes {
             return self.see(&word, place, &seen);
         }
+        if let Some(place) = place.filter(|_| is_posted && self.checker().trial.is_for_runs())
+            && self.told.is_program(at.segment, at.offset)
+        {
+            self.checker().trial.note_signal(self.told.state.rank, at, place);
+        }
         let (actor, released) = (self.told.actor(), self.told.released(at, op, signalled));
         self.checker().prefetch(released.owner, at.segment, at.offset, released.word);
-        self.see_and(&word, place, &seen, |state| state.release(actor, released))
+        self.see_and(&word, place, &seen, Some(Call::Release { actor, released }))
     }
 
     /// An operation that reads a word has been started.
@@ -264,15 +304,18 @@ impl Checked {
                     };
                     self.told.acquire_bytes(at, at.width.bytes(), seen);
                 }
-                None => {
-                    self.told.with(|state| state.acquire(self.told.actor(), word, None));
-                }
+                None => self.acquire(word),
             },
             Started::Pending(ticket) => {
                 locked(&self.tickets).insert(*ticket, word);
             }
         }
         started
+    }
+
+    /// An operation has read the word of a clock.
+    fn acquire(&self, word: usize) {
+        self.told.run(&[Call::Acquire { actor: self.told.actor(), word, seen: None }]);
     }
 }
 
@@ -286,6 +329,7 @@ fn first_byte(region: &Region<'_>) -> u64 {
 
 impl Drop for Checked {
     fn drop(&mut self) {
+        self.told.hand.take_back();
         let mut lanes = locked(&self.told.state.lanes);
         lanes[self.told.lane / 2] = lanes[self.told.lane / 2].saturating_sub(1);
     }
@@ -307,6 +351,8 @@ impl Connection for Checked {
         if self.hold(to, bytes, place)? {
             return Ok(());
         }
+        self.told.before(place)?;
+        self.note_transfer(to, place, true);
         self.see_put(to, place)?;
         self.inner.put(to, bytes)?;
         self.cure(place, to.rank)
@@ -315,6 +361,8 @@ impl Connection for Checked {
     unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started> {
         let place = self.told.operation_place();
         self.let_go()?;
+        self.told.before(place)?;
+        self.note_transfer(to, place, true);
         self.see_put(to, place)?;
         // SAFETY: the caller's promise is passed on.
         let started = unsafe { self.inner.put_nb(to, from, hint)? };
@@ -333,9 +381,12 @@ impl Connection for Checked {
         let (class, name, is_posted) = (Class::Plain, "get", self.told.is_nonblocking());
         let (is_signalled, kind) = (false, 0);
         let seen = Seen { class, writes: false, name, is_posted, is_signalled, kind };
+        self.told.before(place)?;
+        self.note_transfer(from, place, false);
         self.see(from, place, &seen)?;
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.inner.get(from, into, hint) }
+        let started = unsafe { self.inner.get(from, into, hint)? };
+        self.cure_get(place, &started).map(|()| started)
     }
 
     fn accumulate(
@@ -378,7 +429,7 @@ impl Connection for Checked {
         if is_posted {
             return self.cure(place, at.rank).map(|()| started);
         }
-        let word = clock_of(self.checker(), at.rank.index(), at.segment, at.offset);
+        let word = clock_of(self.told.layout(), at.rank.index(), at.segment, at.offset);
         Ok(self.started(started, word, Some(at)))
     }
 
@@ -386,25 +437,25 @@ impl Connection for Checked {
         self.let_go()?;
         self.inner.fence()?;
         let is_program = self.told.operation_place().is_some();
-        self.told.with(|state| state.fence(self.told.actor(), is_program));
-        Ok(())
+        self.told.run(&[Call::Fence { actor: self.told.actor(), is_program }]);
+        self.checker().check()
     }
 
     fn flush(&self, peer: Rank) -> Result<()> {
         self.let_go()?;
         self.inner.flush(peer)?;
         if !self.told.is_aside.load(Ordering::Relaxed) {
-            self.told.with(|state| state.flush(self.told.actor(), peer.index()));
+            self.told.run(&[Call::Flush { actor: self.told.actor(), target: peer.index() }]);
         }
-        Ok(())
+        self.checker().check()
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
         self.let_go()?;
         let word = clock_of_agent(self.checker(), node);
-        let (owner, signalled, is_program) = (usize::MAX, false, false);
-        let released = Released { word, owner, signalled, is_program, value: None };
-        self.told.with(|state| state.release(self.told.actor(), released));
+        let released = Released::nobodys(word);
+        self.told.run(&[Call::Release { actor: self.told.actor(), released }]);
+        self.checker().check()?;
         let started = self.inner.call(node, handler, bytes)?;
         Ok(self.started(started, word, None))
     }
@@ -422,7 +473,10 @@ impl Connection for Checked {
         if reply.is_some()
             && let Some(word) = locked(&self.tickets).remove(&ticket)
         {
-            self.told.with(|state| state.acquire(self.told.actor(), word, None));
+            self.acquire(word);
+        }
+        if reply.is_some() && locked(&self.locked_get).take_if(|held| *held == ticket).is_some() {
+            self.told.unlock()?;
         }
         Ok(reply)
     }
@@ -442,6 +496,7 @@ impl Connection for Checked {
                 self.told.see_wait(at, place);
             }
         }
+        self.checker().check()?;
         Ok(woken)
     }
 

@@ -1,15 +1,17 @@
 //! What could be missing where a race is: tried by whoever runs the program again.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use farside_fabric::{Atomic, OldValue, Region, Shape, Word};
 
 /// Something that a program could do to have no race.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cure {
-    /// The place of the operation that it follows, or takes the place of.
+    /// The place of the operation that it follows, takes the place of, or comes ahead of.
     pub after: String,
+    /// The place of the other operation that it concerns, if there is one: of the signal that is
+    /// waited for, or of another one inside of the lock.
+    pub with: Option<String>,
     /// What is done there.
     pub means: Means,
 }
@@ -25,49 +27,49 @@ pub enum Means {
     Fence,
     /// A flush of the rank that the operation went to.
     Flush,
+    /// A wait for a signal that the program has, ahead of the operation.
+    Wait,
+    /// A lock around each of the two operations, which are flushed ahead of its release.
+    Lock,
+    /// A lock that is held from a get to the put of the same bytes that follows it, with a flush
+    /// ahead of its release.
+    LockAcross,
 }
 
 impl Means {
     /// All of them, the weakest first.
-    pub const ALL: [Means; 3] = [Means::PutSignal, Means::Fence, Means::Flush];
+    pub const ALL: [Means; 6] =
+        [Means::PutSignal, Means::Fence, Means::Flush, Means::Wait, Means::Lock, Means::LockAcross];
 }
 
 impl fmt::Display for Cure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let after = &self.after;
+        let with = self.with.as_deref().unwrap_or("the other side");
         match self.means {
             Means::PutSignal => {
                 write!(f, "a put_signal instead of the put of {after} and the signal behind it")
             }
             Means::Fence => write!(f, "a fence after the operation of {after}"),
             Means::Flush => write!(f, "a flush of its rank after the operation of {after}"),
+            Means::Wait => {
+                write!(f, "a wait for the signal of {with}, ahead of the operation of {after}")
+            }
+            Means::Lock if self.with.is_none() => write!(
+                f,
+                "a lock around the operation of {after}, with a flush ahead of its release"
+            ),
+            Means::Lock => write!(
+                f,
+                "a lock around the operation of {after} and around that of {with}, with a flush \
+                 ahead of its release"
+            ),
+            Means::LockAcross => write!(
+                f,
+                "a lock that is held from the get of {with} to the put of {after}, with a flush \
+                 ahead of its release; or, where one does what the two do, an atomic"
+            ),
         }
-    }
-}
-
-/// The cure that is tried, as a number: the place, plus one, and below it the means.
-#[derive(Default)]
-pub(crate) struct Trial(AtomicU64);
-
-impl Trial {
-    pub(crate) fn set(&self, cure: Option<(&Cure, u32)>) {
-        let number =
-            cure.map_or(0, |(cure, place)| (u64::from(place) + 1) << 2 | cure.means as u64);
-        self.0.store(number, Ordering::Relaxed);
-    }
-
-    /// Returns what is to be done after an operation of a place.
-    pub(crate) fn after(&self, place: Option<u32>) -> Option<Means> {
-        let number = self.0.load(Ordering::Relaxed);
-        let is_meant =
-            number != 0 && place.is_some_and(|place| u64::from(place) + 1 == number >> 2);
-        is_meant.then(|| Means::ALL[(number & 3) as usize])
-    }
-
-    /// Whether puts may be held back until their signal comes.
-    pub(crate) fn holds_puts(&self) -> bool {
-        let number = self.0.load(Ordering::Relaxed);
-        number != 0 && number & 3 == Means::PutSignal as u64
     }
 }
 

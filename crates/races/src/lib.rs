@@ -27,16 +27,21 @@
 mod access;
 mod agent;
 mod arena;
+mod calls;
 mod checked;
 mod clocks;
 mod cure;
+mod hand;
 mod layout;
+mod remote;
 mod report;
 mod shadow;
 mod state;
 mod strands;
 mod tables;
 mod told;
+mod trial;
+mod wire;
 
 pub use cure::{Cure, Means};
 #[doc(hidden)]
@@ -51,24 +56,36 @@ use std::sync::Arc;
 use farside_fabric::{Connection, Result, SegmentId};
 
 use crate::arena::Arena;
-use crate::cure::Trial;
+use crate::calls::Call;
 use crate::layout::{Layout, count};
+use crate::remote::Remote;
 use crate::state::State;
+use crate::trial::Trial;
 
-/// The variable that holds the path of the checker's memory.
+/// The variable that tells where the checker's memory is, or how to reach it.
 pub const VARIABLE: &str = "FARSIDE_RACES";
 /// The exit status of a job in which races were found and that else succeeded.
 pub const STATUS: u8 = 66;
 /// The logarithm of how many pages of 2 KiB of memory are remembered at most: 512 MiB.
 const PAGE_BITS: u32 = 18;
 
-/// A checker of one job. All its ranks share its memory.
+/// A checker of one job. All its ranks share its memory, or ask whoever has it.
 pub struct Checker {
-    arena: Arena,
+    memory: Memory,
     /// The file of the memory, where other processes open it.
     file: Option<File>,
     /// What is tried against a race, if something is.
     trial: Trial,
+}
+
+/// Where the memory of a checker is.
+enum Memory {
+    Here(Arena),
+    /// On the launcher's host, where this one's daemon passes calls on to.
+    Far {
+        remote: Remote,
+        layout: Layout,
+    },
 }
 
 impl Checker {
@@ -80,23 +97,43 @@ impl Checker {
     /// Makes a checker for many short runs, one after the other, of ranks that have no threads.
     /// [`Checker::begin_again`] stands between them.
     pub fn for_runs(ranks: u32) -> Result<Arc<Checker>> {
-        Ok(Arc::new(Checker::of(Arena::private(Layout::short(ranks)?)?, None)))
+        let checker = Checker::of(Arena::private(Layout::short(ranks)?)?, None);
+        Ok(Arc::new(Checker { trial: Trial::for_runs(), ..checker }))
     }
 
     fn of(arena: Arena, file: Option<File>) -> Checker {
-        Checker { arena, file, trial: Trial::default() }
+        Checker { memory: Memory::Here(arena), file, trial: Trial::default() }
     }
 
     /// Forgets what was found and seen: another run begins.
     pub fn begin_again(&self) {
         self.with(|state| state.begin_again());
+        self.trial.begin_again();
     }
 
     /// Has the ranks do more than the program says, in the runs that follow; nothing more with
     /// `None`.
     pub fn try_cure(&self, cure: Option<&Cure>) {
-        let place = cure.and_then(|cure| self.with(|state| state.name_place(&cure.after)));
-        self.trial.set(cure.zip(place));
+        let number = |name: &String| self.with(|state| state.name_place(name));
+        self.trial.set(cure.and_then(|cure| {
+            Some((cure.means, number(&cure.after)?, cure.with.as_ref().and_then(number)))
+        }));
+    }
+
+    /// Returns what could take a race away that was found in the runs so far, the weakest first.
+    pub fn cures(&self, race: &Race) -> Vec<Cure> {
+        let mut cures: Vec<Cure> = Vec::new();
+        for means in [Means::PutSignal, Means::Fence, Means::Flush] {
+            for after in &race.posted {
+                let cure = Cure { after: after.clone(), with: None, means };
+                if !cures.contains(&cure) {
+                    cures.push(cure);
+                }
+            }
+        }
+        let name = |place| self.with(|state| state.place_name(place)).unwrap_or_default();
+        cures.extend(self.trial.cures(race, name));
+        cures
     }
 
     /// Makes a checker for ranks that are other processes, which open [`Checker::path`]. With
@@ -114,10 +151,23 @@ impl Checker {
 
     /// Opens the checker that the environment names, if it names one.
     pub fn from_environment() -> Result<Option<Arc<Checker>>> {
-        match std::env::var_os(VARIABLE) {
-            Some(path) if !path.is_empty() => Checker::open(Path::new(&path)).map(Some),
-            _ => Ok(None),
+        let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) else {
+            return Ok(None);
+        };
+        match path.to_str().and_then(Remote::open) {
+            None => Checker::open(Path::new(&path)).map(Some),
+            Some(opened) => {
+                let (remote, layout) = opened?;
+                let memory = Memory::Far { remote, layout };
+                Ok(Some(Arc::new(Checker { memory, file: None, trial: Trial::default() })))
+            }
         }
+    }
+
+    /// Answers a request of a rank on another host, which a launcher's daemon there has passed on
+    /// as it was.
+    pub fn answer(&self, request: &[u8]) -> Vec<u8> {
+        remote::answer(request, self.layout(), |act| self.with(|state| act(state)))
     }
 
     /// Returns the path by which processes of this machine and user reach the checker's memory.
@@ -139,25 +189,48 @@ impl Checker {
     }
 
     pub(crate) fn layout(&self) -> &Layout {
-        self.arena.layout()
+        match &self.memory {
+            Memory::Here(arena) => arena.layout(),
+            Memory::Far { layout, .. } => layout,
+        }
     }
 
-    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State<'_>) -> R) -> Option<R> {
-        let layout = self.arena.layout();
-        self.arena.with(|numbers| act(&mut State { layout, numbers }))
+    /// Has calls done in one transaction, and returns the sum of their answers; `None` if the
+    /// checker has given up.
+    pub(crate) fn run(&self, calls: &[Call<'_>]) -> Option<u32> {
+        match &self.memory {
+            Memory::Here(_) => self.with(|state| state.run(calls)),
+            Memory::Far { remote, .. } => remote.run(calls),
+        }
+    }
+
+    /// Fails if the checker was on another host, and is out of reach.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.memory {
+            Memory::Here(_) => Ok(()),
+            Memory::Far { remote, .. } => remote.check(),
+        }
+    }
+
+    /// Calls `act` with the state under the lock; `None` if that cannot be had, or is elsewhere.
+    fn with<R>(&self, act: impl FnOnce(&mut State<'_>) -> R) -> Option<R> {
+        let Memory::Here(arena) = &self.memory else { return None };
+        let layout = arena.layout();
+        arena.with(|numbers| act(&mut State { layout, numbers }))
     }
 
     /// Has what an access to a word takes fetched before the lock is held.
     pub(crate) fn prefetch(&self, owner: usize, segment: SegmentId, offset: u64, word: usize) {
-        let layout = self.layout();
+        let Memory::Here(arena) = &self.memory else { return };
+        let layout = arena.layout();
         for number in shadow::probable(layout, owner, segment, offset).into_iter().flatten() {
-            self.arena.prefetch(number);
+            arena.prefetch(number);
         }
-        self.arena.prefetch(layout.last_value_of_word(word));
+        arena.prefetch(layout.last_value_of_word(word));
     }
 
     pub(crate) fn fails(&self) -> bool {
-        self.with(|state| state.numbers[count::FAILS] != 0).unwrap_or(false)
+        self.run(&[Call::Fails]).unwrap_or(0) != 0
     }
 
     /// Returns whether a race was found.

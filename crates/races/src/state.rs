@@ -189,6 +189,7 @@ impl State<'_> {
 }
 
 /// A word that is about to be changed.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Released {
     /// The number of its clock.
     pub(crate) word: usize,
@@ -202,7 +203,16 @@ pub(crate) struct Released {
     pub(crate) value: Option<u64>,
 }
 
+impl Released {
+    /// A word that is in no rank's memory.
+    pub(crate) fn nobodys(word: usize) -> Released {
+        let (owner, signalled, is_program) = (usize::MAX, false, false);
+        Released { word, owner, signalled, is_program, value: None }
+    }
+}
+
 /// Two accesses without an order.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
     pub(crate) first: Site,
     pub(crate) second: Site,
@@ -210,7 +220,7 @@ pub(crate) struct Pair {
 }
 
 /// Some of 8 bytes.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
     pub(crate) mask: u32,

@@ -13,9 +13,14 @@ use farside_fabric::{
 
 use crate::Checker;
 use crate::access::{Access, Actor, Class, Missing, Site, kind, operation};
-use crate::layout::LANES;
-use crate::state::{Pair, Released, Span, State, mix};
+use crate::calls::{Call, ReadWord, clock_of};
+use crate::hand::Hand;
+use crate::layout::{LANES, Layout};
+use crate::state::{Pair, Released, Span, mix};
 
+/// An access to more pieces is looked at in several transactions: ranks of other hosts than the
+/// checker's send them in messages, which are not to be long.
+const PIECES_MAX: usize = 1 << 16;
 /// No place of another language.
 pub(crate) const RUST: u64 = 0;
 
@@ -31,6 +36,8 @@ pub(crate) struct RankState {
     pub(crate) places: Mutex<HashMap<usize, Option<u32>>>,
     /// How many contexts use each pair of lanes.
     pub(crate) lanes: Mutex<[u32; LANES / 2]>,
+    /// Whether this rank is inside of the lock that is tried against a race.
+    pub(crate) holds_lock: AtomicBool,
 }
 
 thread_local! {
@@ -53,16 +60,12 @@ pub(crate) struct Told {
     pub(crate) is_aside: AtomicBool,
     /// Races that this context has found and not yet reported as an error.
     pub(crate) found: AtomicU32,
+    /// The connection underneath, in explored programs.
+    pub(crate) hand: Hand,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// The clock of a word.
-pub(crate) fn clock_of(checker: &Checker, owner: usize, segment: SegmentId, offset: u64) -> usize {
-    let hash = mix(segment.0 ^ (owner as u64) << 52 ^ mix(offset / 4));
-    hash as usize % checker.layout().words
 }
 
 /// The clock of a node's agent.
@@ -75,8 +78,12 @@ impl Told {
         Actor { rank: self.state.rank, strand: STRAND.get(), lane: self.lane }
     }
 
-    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State<'_>) -> R) -> Option<R> {
-        self.state.checker.with(act)
+    pub(crate) fn run(&self, calls: &[Call<'_>]) -> Option<u32> {
+        self.state.checker.run(calls)
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        self.state.checker.layout()
     }
 
     pub(crate) fn is_program(&self, segment: SegmentId, offset: u64) -> bool {
@@ -121,7 +128,7 @@ impl Told {
             let name = format!("{}:{}:{}", place.file(), place.line(), place.column());
             let number = match is_inside(place.file()) {
                 true => None,
-                false => self.with(|state| state.name_place(&name)),
+                false => self.run(&[Call::NamePlace { name: &name }]),
             };
             locked(&self.state.places).insert(address, number);
             number
@@ -129,34 +136,25 @@ impl Told {
     }
 
     pub(crate) fn see(&self, access: &Access, shape: Shape<'_>) {
-        self.see_and(access, shape, |_| {});
+        with_pieces(shape, |pieces| self.see_and(access, pieces, None));
     }
 
-    /// Looks at an access, and does something more under the same lock.
-    pub(crate) fn see_and(
-        &self,
-        access: &Access,
-        shape: Shape<'_>,
-        more: impl FnOnce(&mut State<'_>),
-    ) {
-        let one;
-        let mut several = Vec::new();
-        let pieces: &[Piece] = match shape {
-            Shape::Block(piece) => {
-                one = [piece];
-                &one
-            }
-            Shape::Pieces(pieces) => pieces,
-            Shape::Strided { .. } => {
-                shape.for_each(|piece| several.push(piece));
-                &several
-            }
-        };
-        let found = self.with(|state| {
-            let found = state.access(access, pieces);
-            more(state);
-            found
+    /// Looks at an access, and does something more, which has no answer, in the same transaction.
+    pub(crate) fn see_and(&self, access: &Access, pieces: &[Piece], more: Option<Call<'_>>) {
+        let access = *access;
+        let last = pieces.len().saturating_sub(1) / PIECES_MAX * PIECES_MAX;
+        let (before, pieces) = pieces.split_at(last);
+        for pieces in before.chunks(PIECES_MAX) {
+            self.note_found(self.run(&[Call::Access { access, pieces }]));
+        }
+        let seen = Call::Access { access, pieces };
+        self.note_found(match more {
+            None => self.run(&[seen]),
+            Some(more) => self.run(&[seen, more]),
         });
+    }
+
+    fn note_found(&self, found: Option<u32>) {
         if let Some(found) = found.filter(|&found| found != 0) {
             self.found.fetch_add(found, Ordering::Relaxed);
         }
@@ -165,7 +163,7 @@ impl Told {
     /// Returns what it means that a word is about to be changed.
     pub(crate) fn released(&self, at: Word, op: Atomic, signalled: bool) -> Released {
         let owner = at.rank.index();
-        let word = clock_of(&self.state.checker, owner, at.segment, at.offset);
+        let word = clock_of(self.layout(), owner, at.segment, at.offset);
         let is_program = self.is_program(at.segment, at.offset);
         let value = match (op, at.width) {
             (_, Width::Pair) => None,
@@ -178,19 +176,23 @@ impl Told {
     }
 
     pub(crate) fn acquire_bytes(&self, at: Word, bytes: u64, seen: Option<u64>) {
-        let owner = at.rank.index();
-        let is_program = self.is_program(at.segment, at.offset);
-        let checker = &self.state.checker;
-        self.with(|state| {
-            for offset in (at.offset..at.offset + bytes).step_by(4) {
-                let word = clock_of(checker, owner, at.segment, offset);
-                let seen = seen.filter(|_| offset == at.offset);
-                state.acquire(self.actor(), word, seen);
-            }
-            if is_program {
-                state.see(owner, at.segment, at.offset, bytes);
-            }
-        });
+        let Word { segment, offset, .. } = at;
+        let (owner, is_program) = (at.rank.index(), self.is_program(segment, offset));
+        let read = ReadWord { owner, segment, offset, bytes, seen, is_program };
+        self.run(&[Call::AcquireBytes { actor: self.actor(), read }]);
+    }
+}
+
+/// Calls `act` with the pieces of a shape.
+pub(crate) fn with_pieces<R>(shape: Shape<'_>, act: impl FnOnce(&[Piece]) -> R) -> R {
+    match shape {
+        Shape::Block(piece) => act(&[piece]),
+        Shape::Pieces(pieces) => act(pieces),
+        Shape::Strided { .. } => {
+            let mut several = Vec::new();
+            shape.for_each(|piece| several.push(piece));
+            act(&several)
+        }
     }
 }
 
@@ -245,12 +247,12 @@ impl Watch for Told {
     }
 
     fn place(&self, name: &str) -> u32 {
-        self.with(|state| state.name_place(name)).unwrap_or(0)
+        self.run(&[Call::NamePlace { name }]).unwrap_or(0)
     }
 
     fn program(&self, segment: SegmentId, element: u64) {
         locked(&self.state.program).insert(segment, element);
-        self.with(|state| state.name_segment(segment, element as u32, None));
+        self.run(&[Call::NameSegment { segment, element: element as u32, name: None }]);
     }
 
     fn words(&self, segment: SegmentId, offset: u64, bytes: u64, is_program: bool) {
@@ -264,7 +266,7 @@ impl Watch for Told {
     }
 
     fn name(&self, segment: SegmentId, name: &str) {
-        self.with(|state| state.name_segment(segment, 0, Some(name)));
+        self.run(&[Call::NameSegment { segment, element: 0, name: Some(name) }]);
     }
 
     fn own(&self, own: &OwnAccess) {
@@ -277,6 +279,8 @@ impl Watch for Told {
             OwnPlace::Foreign(place) => Some(place),
         };
         let Some(place) = place else { return };
+        // The next operation fails, too.
+        let _ = self.before(Some(place));
         let name = match (own.writes, own.until.is_some()) {
             (false, false) => "read",
             (true, false) => "write",
@@ -311,17 +315,12 @@ impl Watch for Told {
     }
 
     fn completed(&self) {
-        self.with(|state| {
-            (0..self.state.checker.layout().n()).for_each(|to| state.flush(self.actor(), to));
-        });
+        self.run(&[Call::FlushAll { actor: self.actor() }]);
     }
 
     fn blind(&self, what: &'static str, place: &'static Location<'static>) {
         if let Some(place) = self.note_place(place) {
-            self.with(|state| {
-                let what = state.name_place(what);
-                state.blind(what, place);
-            });
+            self.run(&[Call::Blind { what, place }]);
         }
     }
 
@@ -353,15 +352,14 @@ impl Watch for Told {
         };
         let pair = Pair { first, second, missing: Missing::Completion };
         let span = Span { offset: 0, mask: 0 };
-        let found = self.with(|state| state.race(&pair, &access, span)).unwrap_or(0);
-        self.found.fetch_add(found, Ordering::Relaxed);
+        self.note_found(self.run(&[Call::Race { pair, access, span }]));
     }
 
     fn new_strand(&self, from: Option<u32>) -> u32 {
         let (from, current) = (from.map(|from| from as usize), STRAND.get());
         let is_running = from == Some(current);
-        let made = self.with(|state| state.new_strand(self.state.rank, from, is_running));
-        made.unwrap_or(0) as u32
+        let rank = self.state.rank;
+        self.run(&[Call::NewStrand { rank, from, is_running }]).unwrap_or(0)
     }
 
     fn enter_strand(&self, strand: u32) {
@@ -371,30 +369,27 @@ impl Watch for Told {
     fn join_strands(&self, into: Option<u32>, from: Option<u32>) {
         let rank = self.state.rank;
         let strand = |number: Option<u32>| number.map(|number| number as usize);
-        self.with(|state| state.join_strands(rank, strand(into), strand(from)));
+        self.run(&[Call::JoinStrands { rank, into: strand(into), from: strand(from) }]);
     }
 
     fn end_strand(&self, strand: u32) {
-        self.with(|state| state.end_strand(self.state.rank, strand as usize));
+        self.run(&[Call::EndStrand { rank: self.state.rank, strand: strand as usize }]);
     }
 
     fn object(&self, object: u64, releases: bool) {
         let (segment, offset) = private_place(object as usize);
-        let word = clock_of(&self.state.checker, self.state.rank, segment, offset);
+        let word = clock_of(self.layout(), self.state.rank, segment, offset);
         let actor = self.actor();
-        self.with(|state| match releases {
-            true => {
-                let (owner, signalled, is_program) = (usize::MAX, false, false);
-                let released = Released { word, owner, signalled, is_program, value: None };
-                state.release(actor, released);
-            }
-            false => state.acquire(actor, word, None),
-        });
+        self.run(&[match releases {
+            true => Call::Release { actor, released: Released::nobodys(word) },
+            false => Call::Acquire { actor, word, seen: None },
+        }]);
     }
 
     fn forget(&self, address: usize, bytes: usize) {
         let (segment, offset) = private_place(address);
-        self.with(|state| state.forget(self.state.rank, segment, offset, bytes as u64));
+        let (rank, bytes) = (self.state.rank, bytes as u64);
+        self.run(&[Call::Forget { rank, segment, offset, bytes }]);
     }
 }
 

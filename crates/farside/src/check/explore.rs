@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use farside_fabric::{Connection, Error, Rank, Result};
-use farside_races::{Checker, Cure, Means, Race};
+use farside_races::{Checker, Cure, Race};
 use farside_rma::World;
 
 use crate::entry::MainResult;
@@ -285,18 +285,15 @@ impl Explored {
     /// Looks for the weakest means that takes a race away.
     fn cure(&self, finding: &mut Finding, policy: Policy, watch: &mut dyn FnMut(&Progress)) {
         let (Some(race), Some(checker)) = (&finding.race, &self.checker) else { return };
-        for means in Means::ALL {
-            for after in &race.posted {
-                let cure = Cure { after: after.clone(), means };
-                checker.try_cure(Some(&cure));
-                let report = self.explore(&finding.check, policy, watch);
-                let outcome = finding.check.outcome(policy, &report);
-                if matches!(outcome, Outcome::Exhaustive | Outcome::Sampled) {
-                    checker.try_cure(None);
-                    finding.cured_schedules = report.runs;
-                    finding.cure = Some(cure);
-                    return;
-                }
+        for cure in checker.cures(race) {
+            checker.try_cure(Some(&cure));
+            let report = self.explore(&finding.check, policy, watch);
+            let outcome = finding.check.outcome(policy, &report);
+            if matches!(outcome, Outcome::Exhaustive | Outcome::Sampled) {
+                checker.try_cure(None);
+                finding.cured_schedules = report.runs;
+                finding.cure = Some(cure);
+                return;
             }
         }
         checker.try_cure(None);
