@@ -172,19 +172,17 @@ impl Remote {
             Ok((handle?, outbox))
         };
         match prepare() {
-            Ok((handle, outbox)) => {
-                Ok(Remote {
-                    label,
-                    command,
-                    child,
-                    handle,
-                    outbox,
-                    state: State::Asked,
-                    address: None,
-                    running: ranks,
-                    streams: 2,
-                })
-            }
+            Ok((handle, outbox)) => Ok(Remote {
+                label,
+                command,
+                child,
+                handle,
+                outbox,
+                state: State::Asked,
+                address: None,
+                running: ranks,
+                streams: 2,
+            }),
             Err(error) => {
                 let error = failed(error);
                 let _ = child.kill();

@@ -11,11 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::channel::Outbox;
 use crate::frames::{ToLauncher, read_frame};
 
+/// Answers a request.
+type Answer = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
+
 /// Something that the launcher does for ranks that ask for it.
 #[derive(Clone)]
 pub struct Service {
     variable: OsString,
-    answer: Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>,
+    answer: Arc<Answer>,
 }
 
 impl Service {

@@ -202,7 +202,7 @@ impl Team<'_> {
         let call = Call::new(Kind::AllGather, size_of_val(mine));
         if self.group().one_node {
             flat::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())
-        } else if all.len() * size_of::<T>() >= exposed::BYTES_MIN {
+        } else if size_of_val(all) >= exposed::BYTES_MIN {
             exposed::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())
         } else {
             tree::all_gather(self, &self.enter(call)?, mine.as_bytes(), all.as_mut_bytes())

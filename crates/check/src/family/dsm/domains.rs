@@ -239,73 +239,78 @@ fn wrong_ones() -> Vec<Check> {
         ClosesSilently, ClosesUnderWriters, ForgetsAfterDiff, KeepsChains, MergesBesideTwins,
         MergesPages, PushesOverOthers, RenewsTwinsEarly,
     };
-    let on = |nodes: &str| Setup::new(3).topology(nodes);
     vec![
-        Check::new(
+        caught(
             "dsm/renews-twins-early",
             "renews twins when an interval ends",
             subject::<RenewsTwinsEarly>(domains(), current),
-        )
-        .setup(on("node:3"))
-        .policy(Policy::Random, SCHEDULES)
-        .mutant(Promise::Consistency, "before its page was asked for"),
-        Check::new(
+            "node:3",
+            "before its page was asked for",
+        ),
+        caught(
             "dsm/forgets-after-diff",
             "forgets a page when its diff was made",
             subject::<ForgetsAfterDiff>(domains(), current),
-        )
-        .setup(on("node:3"))
-        .policy(Policy::Random, SCHEDULES)
-        .mutant(Promise::Consistency, "while its page was asked for"),
-        Check::new(
+            "node:3",
+            "while its page was asked for",
+        ),
+        caught(
             "dsm/keeps-chains",
             "goes on with a chain when another node has written the page",
             subject::<KeepsChains>(domains(), overtaking),
-        )
-        .setup(on("node:3"))
-        .policy(Policy::Random, SCHEDULES)
-        .mutant(Promise::Consistency, "has overtaken a newer one"),
-        Check::new(
+            "node:3",
+            "has overtaken a newer one",
+        ),
+        caught(
             "dsm/merges-pages",
             "merges by writing back the whole page",
             subject::<MergesPages>(of_four(), neighbours),
-        )
-        .setup(on("node:2"))
-        .policy(Policy::Random, SCHEDULES)
-        .mutant(Promise::Consistency, "overwritten a neighbour's store"),
-        Check::new(
+            "node:2",
+            "overwritten a neighbour's store",
+        ),
+        caught(
             "dsm/merges-beside-twins",
             "merges into the page and not into its twin",
             subject::<MergesBesideTwins>(of_four(), neighbours),
-        )
-        .setup(on("node:2"))
-        .policy(Policy::Random, SCHEDULES)
-        .mutant(Promise::Consistency, "has come back as its own"),
-        Check::new(
+            "node:2",
+            "has come back as its own",
+        ),
+        caught(
             "dsm/closes-silently",
             "closes pages that other ranks of the node can still write",
             subject::<ClosesSilently>(domains(), closed),
-        )
-        .setup(on("node:2"))
-        .policy(Policy::Random, SCHEDULES)
-        .mutant(Promise::Consistency, "that had been closed"),
-        Check::new(
+            "node:2",
+            "that had been closed",
+        ),
+        caught(
             "dsm/closes-under-writers",
             "closes a page that a neighbour can still write",
             subject::<ClosesUnderWriters>(domains(), retired),
-        )
-        .setup(on("node:2"))
-        .policy(Policy::Random, SCHEDULES)
-        .mutant(Promise::Consistency, "that a neighbour had left alone"),
-        Check::new(
+            "node:2",
+            "that a neighbour had left alone",
+        ),
+        caught(
             "dsm/pushes-over-others",
             "merges a diff that came with a barrier into a page that lacks older ones",
             subject::<PushesOverOthers>(domains(), pushed),
-        )
-        .setup(on("node:3"))
-        .policy(Policy::Random, SCHEDULES)
-        .mutant(Promise::Consistency, "came over one that came with a barrier"),
+            "node:3",
+            "came over one that came with a barrier",
+        ),
     ]
+}
+
+/// A wrong variant of three ranks, which random schedules must catch by what it says.
+fn caught(
+    name: &'static str,
+    about: &'static str,
+    subject: impl Fn(&Setup) -> Subject + 'static,
+    nodes: &str,
+    said: &'static str,
+) -> Check {
+    Check::new(name, about, subject)
+        .setup(Setup::new(3).topology(nodes))
+        .policy(Policy::Random, SCHEDULES)
+        .mutant(Promise::Consistency, said)
 }
 
 /// Rank 0 writes a word under a lock, and its neighbour on the page after it. Rank 1 may ask for
