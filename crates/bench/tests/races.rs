@@ -7,7 +7,9 @@ use farside::map::Synchronization;
 use farside_apps::lu::DESIGNS;
 use farside_bench::driver::Plan;
 use farside_bench::locks::LockSpec;
-use farside_bench::{array, dht, interference, locks, lu, ops, overlap, start, sync};
+use farside_bench::{
+    array, collectives, dht, interference, irregular, locks, lu, ops, overlap, sharing, start, sync,
+};
 use serde_json::{Value, json};
 use support::checked;
 
@@ -52,6 +54,20 @@ fn operations() {
 fn fences_and_barriers() {
     // A rank looks for what was put in a round; one that is ahead may have put again.
     assert!(accesses::<sync::Plan>(3, json!({ "bytes": 64 }), &[["put", "read"]]) > 100);
+}
+
+#[test]
+fn collectives_and_small_operations() {
+    for case in collectives::Plan::LAYOUT.cases {
+        accesses::<collectives::Plan>(2, json!({ "case": case, "bytes": 256 }), &[]);
+    }
+    for case in irregular::Plan::LAYOUT.cases {
+        accesses::<irregular::Plan>(2, json!({ "case": case, "operations": 64 }), &[]);
+    }
+    for case in ["idle", "beside_bulk", "fair"] {
+        let rest = json!({ "case": case, "second": null });
+        assert!(accesses::<sharing::Plan>(4, rest, &[]) > 0, "{case}");
+    }
 }
 
 #[test]

@@ -66,13 +66,14 @@ pub(crate) fn parse(arguments: &[String]) -> Result<u64> {
             "{what:?} is no number of operations: one number, {OPERATIONS_MIN} or more"
         ))
     };
+    let number = |text: &String| {
+        let parsed = text.parse().ok().filter(|&number| number >= OPERATIONS_MIN);
+        parsed.ok_or_else(|| bad(text))
+    };
     match arguments {
         [] => Ok(OPERATIONS),
-        [number] => {
-            let parsed = number.parse().ok().filter(|&number| number >= OPERATIONS_MIN);
-            parsed.ok_or_else(|| bad(number))
-        }
-        [.., last] => Err(bad(last)),
+        [text] => number(text),
+        [first, second, ..] => Err(number(first).map_or_else(|error| error, |_| bad(second))),
     }
 }
 
