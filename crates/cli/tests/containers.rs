@@ -125,7 +125,7 @@ fn hash_tables_are_measured_beside_servers() {
     let records = records(&json);
     assert_eq!(
         texts(&records, "case"),
-        BTreeSet::from(["volume", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"])
+        BTreeSet::from(["integers", "volume", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"])
     );
     assert_eq!(texts(&records, "system"), BTreeSet::from(["farside", "redis", "memcached"]));
     let locks =

@@ -13,7 +13,7 @@ use crate::stack::GuardedStack;
 
 /// The size of a fiber's stack. Protocols and tests need a fraction of it; untouched pages cost
 /// nothing.
-const STACK_BYTES: usize = 256 * 1024;
+pub(crate) const STACK_BYTES: usize = 256 * 1024;
 
 /// The reason why a fiber has paused.
 #[derive(Clone, Copy)]

@@ -56,7 +56,7 @@ impl Fibers {
         program: &Program,
         machine: &Shared<E>,
     ) -> Result<Fibers, String> {
-        maps::check(topology.ranks())?;
+        maps::check(topology.ranks(), root_bytes)?;
         let mut fibers = Fibers {
             all: Vec::new(),
             hints: Vec::new(),

@@ -1,5 +1,8 @@
-//! The limit on mappings of a process: each simulated rank has a stack.
+//! The limits on a process that simulated ranks meet: each has a stack and memory of its own.
 
+use rustix::process::{Resource, getrlimit};
+
+use crate::fiber::STACK_BYTES;
 use crate::stack::GuardedStack;
 
 /// Where guards take mappings: a stack and the guard at its end.
@@ -9,14 +12,31 @@ const MAPS_OF_OTHERS: u64 = 1000;
 /// So few ranks have room everywhere.
 const FEW: u32 = 4096;
 
-/// Refuses more ranks than the system lets a process have stacks for, before the first is made: at
-/// the limit, any allocation may be the one that fails, and not all of them can say so.
-pub(crate) fn check(ranks: u32) -> Result<(), String> {
+/// Refuses more ranks than the system lets a process have stacks for, and a first segment of so
+/// many bytes, before the first is made: at the limit, any allocation may be the one that fails,
+/// and not all of them can say so.
+pub(crate) fn check(ranks: u32, root_bytes: u64) -> Result<(), String> {
+    check_addresses(ranks, STACK_BYTES as u64 + root_bytes, getrlimit(Resource::As).current)?;
     if ranks <= FEW || !GuardedStack::takes_mappings() {
         return Ok(());
     }
     let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
     check_against(ranks, limit.and_then(|limit| limit.trim().parse().ok()))
+}
+
+fn check_addresses(ranks: u32, bytes_of_each: u64, limit: Option<u64>) -> Result<(), String> {
+    let needed = u64::from(ranks).saturating_mul(bytes_of_each);
+    match limit {
+        Some(limit) if limit < needed => Err(format!(
+            "no memory for the stacks of {ranks} ranks: each may use {} KiB of addresses, and \
+             `ulimit -v` allows {} KiB; raise it to more than {}, or simulate at most {} ranks",
+            bytes_of_each / 1024,
+            limit / 1024,
+            needed / 1024,
+            limit / bytes_of_each
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn check_against(ranks: u32, maps_max: Option<u64>) -> Result<(), String> {
@@ -36,6 +56,17 @@ fn check_against(ranks: u32, maps_max: Option<u64>) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_that_are_too_few_are_named() {
+        let error = check_addresses(100, 2 << 20, Some(150 << 20)).unwrap_err();
+        for part in ["2048 KiB", "allows 153600 KiB", "more than 204800", "at most 75 ranks"] {
+            assert!(error.contains(part), "{part:?} is not in {error:?}");
+        }
+        for limit in [None, Some(200 << 20)] {
+            assert_eq!(check_addresses(100, 2 << 20, limit), Ok(()), "{limit:?}");
+        }
+    }
 
     #[test]
     fn the_limit_that_is_too_low_is_named() {
