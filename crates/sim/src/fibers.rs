@@ -10,7 +10,6 @@ use farside_fabric::{Connection, ExitCause, FailureCounters, Rank, Topology};
 
 use crate::engine::{Engine, Shared};
 use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
-use crate::maps;
 use crate::port::Port;
 use crate::prefetch;
 
@@ -56,7 +55,6 @@ impl Fibers {
         program: &Program,
         machine: &Shared<E>,
     ) -> Result<Fibers, String> {
-        maps::check(topology.ranks(), root_bytes)?;
         let mut fibers = Fibers {
             all: Vec::new(),
             hints: Vec::new(),

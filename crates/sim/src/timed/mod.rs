@@ -25,6 +25,7 @@ use self::network::Network;
 use self::response::Responses;
 use crate::fiber::Stacks;
 use crate::fibers::{Fibers, Program};
+use crate::maps;
 use crate::profile::Profile;
 use crate::store::Store;
 
@@ -100,6 +101,9 @@ impl Timed {
     /// Runs a program. Fails with the message of the first rank that failed, or with a report of
     /// the waiting ranks if nothing can happen any more.
     pub fn run(&self, program: &Program) -> Result<std::result::Result<Timing, String>> {
+        if let Err(problem) = maps::check(self.topology.ranks(), self.root_bytes) {
+            return Ok(Err(problem));
+        }
         let store = Store::new(self.topology.clone(), self.root_bytes);
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
         let contention = Contention::new(&self.profile, self.seed)?;
