@@ -15,7 +15,7 @@ use crate::output::say;
 /// How many operations each rank does, if it is not said.
 pub const OPERATIONS: u64 = 1 << 20;
 /// The fewest that make a matrix.
-const OPERATIONS_MIN: u64 = 64;
+pub const OPERATIONS_MIN: u64 = 64;
 /// One in so many operations is done where they are done one by one, which takes longer.
 const FEWER: u64 = 16;
 /// The names of the programs.

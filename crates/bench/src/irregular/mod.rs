@@ -18,6 +18,9 @@ pub use report::{plot, tables};
 /// All cases.
 const CASES: [&str; 4] = irregular::PROGRAMS;
 
+/// The most operations of each rank, for which the rival has room as well.
+const OPERATIONS_MAX: u64 = 1 << 24;
+
 /// What one job of one system measures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
@@ -79,10 +82,10 @@ pub fn run(options: &Options) -> Result<Findings> {
     setting.check_one_server()?;
     ensure!(setting.sim.is_none(), "these programs are timed by the clock: leave out --sim");
     ensure!(
-        (64..=1 << 24).contains(&options.operations),
-        "{} operations of each rank are not measured: expected 64 to {}",
+        (irregular::OPERATIONS_MIN..=OPERATIONS_MAX).contains(&options.operations),
+        "{} operations of each rank are not measured: expected {} to {OPERATIONS_MAX}",
         options.operations,
-        1 << 24
+        irregular::OPERATIONS_MIN
     );
     let plans = driver::choose(&options.cases, &CASES)?
         .into_iter()

@@ -37,7 +37,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     };
     // Whatever is touched first is touched before.
     if is_sender {
-        job.transfer()?;
+        job.transfer(&vec![1; BULK_BYTES])?;
     }
     world.barrier()?;
     let (mut small, mut bytes_per_s) = (None, 0.0);
@@ -103,9 +103,8 @@ struct Job<'w> {
 
 impl Job<'_> {
     /// One long transfer, complete at its target.
-    fn transfer(&self) -> Result<()> {
-        let data = vec![1u8; BULK_BYTES];
-        self.world.put(&data, self.bulk.at(self.target, 0))?;
+    fn transfer(&self, data: &[u8]) -> Result<()> {
+        self.world.put(data, self.bulk.at(self.target, 0))?;
         self.world.flush(self.target)
     }
 
@@ -113,8 +112,7 @@ impl Job<'_> {
     fn transfers(&self, time: Duration) -> Result<f64> {
         let (data, begin, mut count) = (vec![1u8; BULK_BYTES], Instant::now(), 0);
         while begin.elapsed() < time {
-            self.world.put(&data, self.bulk.at(self.target, 0))?;
-            self.world.flush(self.target)?;
+            self.transfer(&data)?;
             count += 1;
         }
         Ok((count * BULK_BYTES) as f64 / begin.elapsed().as_secs_f64())

@@ -152,36 +152,20 @@ fn fixed<W: Variant>(
     synchronization: Synchronization,
     ranks: &'static [&'static [Ask]],
 ) -> impl Fn(&Setup) -> Subject {
-    move |setup| {
-        let (history, rounds, synchronization) =
-            (History::new(), setup.rounds, synchronization.clone());
-        let cleared = history.clone();
-        Subject::new(program(
-            move |world| {
-                cleared.clear();
-                FixedMap::<W>::variant(&world.team(), &[Rank(0)], (1, 8), &synchronization)
-            },
-            move |world, map| {
-                for _ in 0..rounds {
-                    for &request in ranks[world.rank().index() % ranks.len()] {
-                        let call = history.call(request);
-                        let answer = match request {
-                            Get(key) => map.get(world, key as u64)?,
-                            Insert(key, value) => map.insert(world, key as u64, value)?,
-                            other => {
-                                return Err(Error::Program(format!(
-                                    "{other:?} of a map of fixed size"
-                                )));
-                            }
-                        };
-                        history.answer(call, answer.map(|value| [value; 2]));
-                    }
-                    history.check(&Entries).map_err(super::wrong)?;
+    asked(
+        ranks,
+        move |world| FixedMap::<W>::variant(&world.team(), &[Rank(0)], (1, 8), &synchronization),
+        |world, map, request| {
+            let answer = match request {
+                Get(key) => map.get(world, key as u64)?,
+                Insert(key, value) => map.insert(world, key as u64, value)?,
+                other => {
+                    return Err(Error::Program(format!("{other:?} of a map of fixed size")));
                 }
-                Ok(())
-            },
-        ))
-    }
+            };
+            Ok(answer.map(|value| [value; 2]))
+        },
+    )
 }
 
 /// A set is a map whose keys all stand for one.
@@ -189,25 +173,40 @@ fn integers<W: Variant>(
     synchronization: Synchronization,
     ranks: &'static [&'static [Ask]],
 ) -> impl Fn(&Setup) -> Subject {
+    asked(
+        ranks,
+        move |world| FixedSet::<W>::variant(&world.team(), &[Rank(0)], (1, 8), &synchronization),
+        |world, set, request| {
+            let was_there = match request {
+                Get(key) => set.contains(world, key as u64)?,
+                Insert(key, 1) => !set.insert(world, key as u64)?,
+                other => return Err(Error::Program(format!("{other:?} of a set"))),
+            };
+            Ok(was_there.then_some([1; 2]))
+        },
+    )
+}
+
+/// Every rank asks a table what its list says, in each round; all answers together must be those of
+/// a table that does one thing after the other.
+fn asked<T: 'static>(
+    ranks: &'static [&'static [Ask]],
+    make: impl Fn(&World) -> Result<T> + Clone + 'static,
+    answer: impl Fn(&World, &T, Ask) -> Result<Option<[u64; 2]>> + Clone + 'static,
+) -> impl Fn(&Setup) -> Subject {
     move |setup| {
-        let (history, rounds, synchronization) =
-            (History::new(), setup.rounds, synchronization.clone());
-        let cleared = history.clone();
+        let (history, rounds) = (History::new(), setup.rounds);
+        let (cleared, make, answer) = (history.clone(), make.clone(), answer.clone());
         Subject::new(program(
             move |world| {
                 cleared.clear();
-                FixedSet::<W>::variant(&world.team(), &[Rank(0)], (1, 8), &synchronization)
+                make(world)
             },
-            move |world, set| {
+            move |world, table| {
                 for _ in 0..rounds {
                     for &request in ranks[world.rank().index() % ranks.len()] {
                         let call = history.call(request);
-                        let was_there = match request {
-                            Get(key) => set.contains(world, key as u64)?,
-                            Insert(key, 1) => !set.insert(world, key as u64)?,
-                            other => return Err(Error::Program(format!("{other:?} of a set"))),
-                        };
-                        history.answer(call, was_there.then_some([1; 2]));
+                        history.answer(call, answer(world, &table, request)?);
                     }
                     history.check(&Entries).map_err(super::wrong)?;
                 }

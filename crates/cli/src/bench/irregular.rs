@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
+use farside_apps::irregular::OPERATIONS;
 use farside_bench::driver::Findings;
 use farside_bench::irregular::{self, Options};
 
@@ -20,7 +21,7 @@ pub(super) struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// How many operations of each rank
-    #[arg(long, default_value_t = 1 << 20, value_name = "N")]
+    #[arg(long, default_value_t = OPERATIONS, value_name = "N")]
     operations: u64,
     #[command(flatten)]
     common: Common,
