@@ -144,6 +144,12 @@ const NEEDS: &[Need] = &[
         probes: &[Probe::Header("mpicc.openmpi", "ga.h"), Probe::Header("mpicc.openmpi", "mpi.h")],
     },
     Need {
+        packages: &["libopenblas-dev"],
+        what_for: "the rival of `farside bench array --against openblas`",
+        lost: "the tests of `farside bench array --against openblas`",
+        probes: &[Probe::Header("cc", "openblas_config.h")],
+    },
+    Need {
         packages: &["redis-server", "memcached"],
         what_for: "the rivals of `farside bench dht --against redis,memcached`",
         lost: "the tests of `farside bench dht --against redis,memcached`",

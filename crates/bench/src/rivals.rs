@@ -1,5 +1,5 @@
-//! The rivals: small C programs over MPI, OpenSHMEM and Global Arrays, compiled where the command
-//! runs; and servers.
+//! The rivals: small C programs over MPI, OpenSHMEM, Global Arrays and OpenBLAS, compiled where the
+//! command runs; and servers.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,6 +30,8 @@ pub enum Rival {
     OpenShmem,
     /// Global Arrays over ARMCI-MPI and Open MPI.
     Ga,
+    /// OpenBLAS, in one process with as many threads as there are ranks and processors.
+    OpenBlas,
     /// Redis, over a UNIX socket.
     Redis,
     /// memcached, over a UNIX socket.
@@ -55,12 +57,13 @@ impl Rival {
             "openmpi+farside" => Ok(vec![Rival::OpenMpiFarside]),
             "openshmem" => Ok(vec![Rival::OpenShmem]),
             "ga" => Ok(vec![Rival::Ga]),
+            "openblas" => Ok(vec![Rival::OpenBlas]),
             "redis" => Ok(vec![Rival::Redis]),
             "memcached" => Ok(vec![Rival::Memcached]),
             other => {
                 bail!(
                     "there is no rival {other:?}; there are: mpich, openmpi, mpich+farside, \
-                     openmpi+farside, openshmem, ga, redis, memcached"
+                     openmpi+farside, openshmem, ga, openblas, redis, memcached"
                 )
             }
         }
@@ -76,6 +79,7 @@ impl Rival {
             Rival::OpenMpiFarside => "openmpi+farside",
             Rival::OpenShmem => "openshmem",
             Rival::Ga => "ga",
+            Rival::OpenBlas => "openblas",
             Rival::Redis => "redis",
             Rival::Memcached => "memcached",
         }
@@ -107,6 +111,7 @@ impl Rival {
                 "m",
                 ":libgfortran.so.5",
             ],
+            Rival::OpenBlas => &["openblas"],
             _ => &[],
         }
     }
@@ -132,6 +137,9 @@ impl Rival {
                            liblapack-dev libblas-dev openmpi-bin libopenmpi-dev",
                 ..open_mpi
             },
+            Rival::OpenBlas => {
+                Recipe { compiler: "cc", library: "blas", packages: "gcc libopenblas-dev" }
+            }
             Rival::Redis => server("redis", "redis-server"),
             Rival::Memcached => server("memcached", "memcached"),
         }
@@ -159,6 +167,11 @@ impl Rival {
                 ("mpirun.openmpi", open_mpi.to_vec())
             }
             Rival::Redis | Rival::Memcached => ("true", vec![]),
+            Rival::OpenBlas => {
+                let processors = std::thread::available_parallelism().map_or(1, usize::from);
+                let threads = processors.min(ranks as usize);
+                return ("env", vec![format!("OPENBLAS_NUM_THREADS={threads}")]);
+            }
             Rival::OpenMpiSm => {
                 ("mpirun.openmpi", [&open_mpi[..], &["--mca", "osc", "sm"]].concat())
             }
@@ -177,6 +190,20 @@ impl Rival {
         };
         let count = ["-n".to_owned(), ranks.to_string()];
         (launcher, flags.into_iter().map(str::to_owned).chain(count).collect())
+    }
+
+    /// Runs a program of ours as ranks that its launcher starts on this machine, and returns what
+    /// they printed.
+    pub(crate) fn launch(
+        self,
+        ranks: u32,
+        program: &Path,
+        arguments: &[String],
+        deadline: Duration,
+    ) -> Result<String> {
+        let (launcher, flags) = self.launcher(ranks, false);
+        let mut command = Command::new(launcher);
+        output_within(command.args(flags).arg(program).args(arguments), deadline)
     }
 
     /// What it must find in its environment so that each of so many ranks is a node of its own.
@@ -221,7 +248,8 @@ pub struct Compiled {
     farside: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 28] = [
+const SOURCES: [(&str, &str); 29] = [
+    ("array_blas.c", include_str!("../rivals/array_blas.c")),
     ("array_ga.c", include_str!("../rivals/array_ga.c")),
     ("rival.h", include_str!("../rivals/rival.h")),
     ("cases.h", include_str!("../rivals/cases.h")),

@@ -7,7 +7,8 @@
 //!   hundred times: the mean over all ranks.
 //! - `put`, `get`, `accumulate`: rank 0 and a patch of another rank, on another node if there is
 //!   one; each is complete before the next.
-//! - `matmul`: a product of square matrices, on all ranks: the best of three.
+//! - `matmul`: a product of square matrices, on all ranks: the best of three. OpenBLAS multiplies
+//!   its own, in one process with as many threads, at most one for each processor.
 
 mod measure;
 mod report;
@@ -122,11 +123,15 @@ impl driver::Plan for Plan {
     }
 
     fn rivals() -> &'static [Rival] {
-        &[Rival::Ga]
+        &[Rival::Ga, Rival::OpenBlas]
     }
 
-    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
-        Some(self.clone())
+    fn for_rival(&self, rival: Rival, _: bool) -> Option<Plan> {
+        let mut plan = self.clone();
+        if rival == Rival::OpenBlas {
+            plan.cases.retain(|case| case == "matmul");
+        }
+        (!plan.cases.is_empty()).then_some(plan)
     }
 }
 

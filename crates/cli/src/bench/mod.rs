@@ -155,7 +155,8 @@ struct Common {
     #[arg(long, visible_alias = "server", value_delimiter = ',', value_name = "SERVER,…")]
     servers: Vec<String>,
     /// Rivals to measure in the same run: mpich, openmpi, openshmem; mpich+farside and
-    /// openmpi+farside with farside preloaded; ga for arrays; redis, memcached for hash tables
+    /// openmpi+farside with farside preloaded; ga, openblas for arrays; redis, memcached for hash
+    /// tables
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
     /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks,

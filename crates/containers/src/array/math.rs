@@ -4,11 +4,11 @@ use std::io::Write;
 
 use farside_fabric::{Error, Result};
 use farside_rma::{Plain, Rank, Summand};
-use ndarray::linalg::general_mat_mul;
-use ndarray::{Ix2, LinalgScalar};
+use ndarray::{Array2, Ix2, LinalgScalar};
 
 use super::GlobalArray;
 use super::area::Area;
+use super::product::add_product;
 
 /// How many columns of the one factor and rows of the other are fetched at a time.
 const PANEL: usize = 256;
@@ -256,18 +256,17 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
         }
         self.sync()?;
         for area in self.own_blocks().collect::<Vec<Area>>() {
-            let mut c = matrix(self.get(area)?)?;
-            // The kernel would make something of what a matrix that does not count holds.
-            if beta.is_zero() {
-                c.fill(T::new_zeroed());
+            // What a matrix that does not count holds may be no number.
+            let mut c = if beta.is_zero() {
+                Array2::from_elem([area.range(0).len(), area.range(1).len()], T::new_zeroed())
             } else {
-                c.mapv_inplace(|value| value * beta);
-            }
+                matrix(self.get(area)?)?.mapv_into(|value| value * beta)
+            };
             for start in (0..inner).step_by(PANEL) {
                 let panel = start..inner.min(start + PANEL);
                 let left = matrix(a.get([area.range(0), panel.clone()])?)?;
                 let right = matrix(b.get([panel, area.range(1)])?)?;
-                general_mat_mul(alpha, &left, &right, T::one(), &mut c);
+                add_product(&mut c, alpha, &left, &right);
             }
             self.put(area, c.view())?;
         }

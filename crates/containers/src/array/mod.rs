@@ -64,6 +64,7 @@ mod distribution;
 mod local;
 mod math;
 mod npy;
+mod product;
 mod transfer;
 
 use std::rc::Rc;
