@@ -297,8 +297,10 @@ fn starts_are_measured_beside_a_rival_and_drawn() {
     let (records, stdout) = measured(&words);
     for (system, case, ranks) in [
         ("farside", "job", 1),
+        ("farside", "join", 3),
         ("farside", "window", 3),
         ("openmpi", "job", 3),
+        ("openmpi", "join", 3),
         ("openmpi", "window", 3),
     ] {
         let is = |record: &&Value| {
@@ -311,6 +313,8 @@ fn starts_are_measured_beside_a_rival_and_drawn() {
         assert!(std::path::Path::new(&plots).join(plot).exists(), "{plot}");
     }
     farside(["bench", "start", "--sim", "myrinet-2000"]).run().fails_with(&["--sim"]);
+    let words = ["bench", "start", "--ranks", "2", "--nodes", "2", "--cases", "join"];
+    farside(words).run().fails_with(&["--nodes", "join"]);
 }
 
 #[test]

@@ -192,6 +192,10 @@ pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
     fn run_server(&self, rival: Rival, _ranks: u32, _program: &Path) -> Result<String> {
         bail!("{} is no rival here", rival.name())
     }
+    /// Returns whose launcher starts our ranks, if not our own.
+    fn launcher(&self) -> Option<Rival> {
+        None
+    }
     /// On which processors everything runs that does not say otherwise; anywhere if that is
     /// nothing.
     fn launcher_cores(&self) -> Option<Cores> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use farside_job::Kind;
 use farside_launch::Launch;
 
@@ -147,11 +147,14 @@ fn run_farside<P: Plan>(
     ranks: u32,
     plan: &P,
 ) -> Result<String> {
+    let as_rank = [String::from("__bench"), P::BENCH.into(), serde_json::to_string(plan)?];
+    if let Some(rival) = plan.launcher() {
+        let launched = rival.launch(ranks, &setting.program, &as_rank, plan.deadline());
+        return launched.with_context(|| format!("farside under {}", rival.name()));
+    }
     let launch = match program {
         Some(program) => Launch::new(program, ranks)?.arguments(plan.arguments()),
-        None => Launch::new(&setting.program, ranks)?
-            .arguments(["__bench", P::BENCH])
-            .arguments([serde_json::to_string(plan)?]),
+        None => Launch::new(&setting.program, ranks)?.arguments(as_rank),
     };
     let launch = launch.timeout(plan.deadline()).options(|options| {
         if setting.nodes.is_some() {

@@ -1,5 +1,6 @@
 //! `farside bench start`: how long a job takes that does nothing, from the launcher's start until
-//! all of its ranks have ended, and how long it takes to allocate and free a window.
+//! all of its ranks have ended, by our launcher and by that of Open MPI, and how long it takes to
+//! allocate and free a window.
 
 mod report;
 
@@ -16,8 +17,10 @@ use crate::timing::median;
 pub use report::{plot, tables};
 
 /// All cases.
-const CASES: [&str; 2] = [JOB, WINDOW];
+const CASES: [&str; 3] = [JOB, JOIN, WINDOW];
 const JOB: &str = "job";
+/// A job whose ranks Open MPI's launcher starts, so that they have to find each other.
+const JOIN: &str = "join";
 const WINDOW: &str = "window";
 /// The elements of a window, of 8 bytes each.
 const WINDOW_WORDS: usize = 512;
@@ -37,7 +40,9 @@ impl driver::Plan for Plan {
         Layout { cases: &CASES, attributes: &[], figures: &[("median_ns", Fold::Median)] };
 
     fn arguments(&self) -> Vec<String> {
-        vec![self.time.as_millis().to_string(), self.case.clone()]
+        // A rival's ranks are started by its own launcher in either case.
+        let case = if self.case == JOIN { JOB } else { &self.case };
+        vec![self.time.as_millis().to_string(), case.to_owned()]
     }
 
     fn deadline(&self) -> Duration {
@@ -75,8 +80,12 @@ impl driver::Plan for Plan {
         Some(self.clone())
     }
 
+    fn launcher(&self) -> Option<Rival> {
+        (self.case == JOIN).then_some(Rival::OpenMpi)
+    }
+
     fn of_job(&self, took: Duration) -> Option<String> {
-        (self.case == JOB).then(|| sample(JOB, &[], &[Some(took.as_nanos() as f64)]))
+        (self.case != WINDOW).then(|| sample(&self.case, &[], &[Some(took.as_nanos() as f64)]))
     }
 }
 
@@ -95,7 +104,16 @@ pub fn run(options: &Options) -> Result<Findings> {
     setting.check(1)?;
     setting.check_one_server()?;
     ensure!(setting.sim.is_none(), "what a start takes is not simulated: leave out --sim");
-    let cases = driver::choose(&options.cases, &CASES)?;
+    let mut cases = driver::choose(&options.cases, &CASES)?;
+    let joins = setting.nodes.is_none() && setting.against.contains(&Rival::OpenMpi);
+    if options.cases.is_empty() && !joins {
+        // Not everybody has Open MPI.
+        cases.retain(|case| case != JOIN);
+    }
+    ensure!(
+        setting.nodes.is_none() || cases.iter().all(|case| case != JOIN),
+        "ranks that mpirun starts are on one node here: leave out --nodes, or the case {JOIN}"
+    );
     let plans = cases
         .into_iter()
         .flat_map(|case| AtRanks::all(setting, &Plan { time: setting.time, case }));
@@ -116,13 +134,16 @@ mod tests {
         let json = serde_json::to_string(&plan(WINDOW)).unwrap();
         let read: Plan = driver::plan(&[json]).unwrap();
         assert_eq!(read.arguments(), ["20", "window"]);
+        assert_eq!(plan(JOIN).arguments(), ["20", "job"]);
     }
 
     #[test]
     fn only_a_job_that_does_nothing_is_timed_as_a_whole() {
         assert_eq!(plan(WINDOW).of_job(Duration::from_secs(1)), None);
-        let sample = plan(JOB).of_job(Duration::from_secs(1)).unwrap();
-        assert!(sample.starts_with("sample job 1000000000"), "{sample}");
+        for case in [JOB, JOIN] {
+            let sample = plan(case).of_job(Duration::from_secs(1)).unwrap();
+            assert!(sample.starts_with(&format!("sample {case} 1000000000")), "{sample}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{JOB, WINDOW};
+use super::{JOB, JOIN, WINDOW};
 use crate::driver::FARSIDE;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
@@ -37,6 +37,7 @@ fn best_rival(records: &[Record], own: &Record) -> Option<f64> {
 pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
     let plots = [
         (JOB, "a job that does nothing", "start-job.svg"),
+        (JOIN, "a job that does nothing, started by mpirun", "start-join.svg"),
         (WINDOW, "a window, allocated and freed", "start-window.svg"),
     ];
     let plots = plots.map(|(case, title, file)| {

@@ -15,7 +15,8 @@ pub(super) struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "2,16,64", value_name = "N,…")]
     ranks: Vec<u32>,
     /// Which cases: job (a program that does nothing, from the launcher's start to the last rank's
-    /// end), window (4 KiB of every rank allocated and freed); both by default
+    /// end), join (the same, our ranks started by Open MPI's mpirun), window (4 KiB of every rank
+    /// allocated and freed); all by default, join only against openmpi
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     #[command(flatten)]
