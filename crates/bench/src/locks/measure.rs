@@ -7,7 +7,7 @@ use farside::{Error, Rank, Result, Window, World};
 use super::lock_spec::AnyLock;
 use super::singles::Singles;
 use super::tally::{Summary, Tally};
-use super::{LockSpec, Plan, TIMES, WHOLE};
+use super::{LockSpec, Plan, TIMES, WHOLE, hand_over};
 use crate::driver::sample;
 use crate::timing::Random;
 
@@ -33,6 +33,9 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
         for case in plan.loops() {
             let summary = one(world, plan, &memory, (choice, case))?;
             samples.extend(lines(plan, choice, case, &summary));
+        }
+        if plan.hands_over() {
+            samples.extend(hand_over::run(world, plan, choice)?);
         }
     }
     memory.window.free(world)?;

@@ -12,12 +12,14 @@
 //! | `sob` | one memory operation while it has the lock |
 //! | `wcsb` | increments a counter and computes for 1 to 4 us while it has the lock |
 //! | `warb` | computes for 1 to 4 us when it has given the lock back |
+//! | `hand_over` | computes for 200 us while it has the lock; the time that the lock is on its way |
 //!
 //! On real ranks that takes a given time, after a tenth of it to warm up: rank 0 looks at its clock
 //! and tells the others, who look at words of their own. For a quarter of the time more, the same
 //! operations are timed one by one, for percentiles. In virtual time every rank does a given number
 //! of operations.
 
+mod hand_over;
 mod lock_spec;
 mod measure;
 mod report;
@@ -38,7 +40,10 @@ pub use lock_spec::{LockSpec, Thresholds, levels};
 pub use report::{plot, tables};
 
 /// All cases.
-const CASES: [&str; 8] = ["lb", "ecsb", "sob", "wcsb", "warb", "request", "acquire", "release"];
+const CASES: [&str; 9] =
+    ["lb", "ecsb", "sob", "wcsb", "warb", "request", "acquire", "release", HAND_OVER];
+/// From one rank's giving back until the next one has the lock. Only writers are measured.
+const HAND_OVER: &str = "hand_over";
 /// Those that one loop serves.
 const TIMES: [&str; 4] = ["lb", "request", "acquire", "release"];
 /// A fraction of writers is known to a thousandth of a percent.
@@ -63,11 +68,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The loops that serve the cases: one for all times, and one for each throughput.
+    /// The loops that serve the cases but [`HAND_OVER`]: one for all times, and one for each
+    /// throughput.
     fn loops(&self) -> impl Iterator<Item = &str> {
         let first = self.cases.iter().find(|case| TIMES.contains(&case.as_str()));
-        let others = self.cases.iter().filter(|case| !TIMES.contains(&case.as_str()));
+        let throughputs = |case: &&String| *case != HAND_OVER && !TIMES.contains(&case.as_str());
+        let others = self.cases.iter().filter(throughputs);
         first.into_iter().chain(others).map(String::as_str)
+    }
+
+    fn hands_over(&self) -> bool {
+        self.cases.iter().any(|case| case == HAND_OVER)
     }
 
     /// The fraction of writers, of [`WHOLE`].
@@ -106,7 +117,7 @@ impl driver::Plan for Plan {
     fn deadline(&self) -> Duration {
         // A waiting rank 0 sees late that time is up.
         (self.time * 4 + Duration::from_secs(1))
-            * (self.loops().count() * self.locks.len().max(1)) as u32
+            * (self.cases.len() * self.locks.len().max(1)) as u32
             + SLACK
     }
 
@@ -121,7 +132,9 @@ impl driver::Plan for Plan {
     fn for_rival(&self, rival: Rival, _: bool) -> Option<Plan> {
         // OpenSHMEM has no lock for readers.
         let shares = self.writers_pct < 100.0;
-        (rival != Rival::OpenShmem || !shares).then(|| self.clone())
+        let mut plan = self.clone();
+        plan.cases.retain(|case| case != HAND_OVER);
+        ((rival != Rival::OpenShmem || !shares) && !plan.cases.is_empty()).then_some(plan)
     }
 
     fn complete(record: Record) -> Record {
@@ -170,9 +183,13 @@ pub fn run(options: &Options) -> Result<Findings> {
             );
             let suits = |lock: &&LockSpec| lock.is_shared() || writers_pct == 100.0;
             let locks: Vec<LockSpec> = options.locks.iter().filter(suits).cloned().collect();
+            let mut cases = cases.clone();
+            if writers_pct < 100.0 || options.last_only {
+                cases.retain(|case| case != HAND_OVER);
+            }
             let operations = if setting.sim.is_some() { options.operations } else { 0 };
-            if !locks.is_empty() {
-                let (time, cases) = (setting.time, cases.clone());
+            if !locks.is_empty() && !cases.is_empty() {
+                let time = setting.time;
                 let last_only = options.last_only;
                 let plan = Plan { time, cases, writers_pct, operations, locks, last_only };
                 plans.push(AtRanks { ranks, plan });
@@ -253,9 +270,13 @@ mod tests {
                 .iter()
                 .filter(|record| record.attribute("lock") == Some(choice.name().into()))
                 .count();
-            assert_eq!(of, CASES.len() * if choice.is_shared() { 2 } else { 1 }, "{choice}");
+            let with_readers = if choice.is_shared() { CASES.len() - 1 } else { 0 };
+            assert_eq!(of, CASES.len() + with_readers, "{choice}");
         }
-        for record in &records {
+        let (handed_over, others): (Vec<&Record>, _) =
+            records.iter().partition(|record| record.case == HAND_OVER);
+        assert!(handed_over.iter().all(|record| record.number("median_ns") > Some(0.0)));
+        for record in others {
             let figure = |name: &str| record.number(name).unwrap();
             assert!(
                 figure("per_s") > 0.0 && figure("median_ns") > 0.0 && figure("wait_max_ns") > 0.0,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{CASES, TIMES};
+use super::{CASES, HAND_OVER, TIMES};
 use crate::driver::FARSIDE;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
@@ -101,7 +101,7 @@ fn order(record: &Record) -> (Option<usize>, u64, bool) {
 
 /// Whether the time of an operation counts, not the throughput.
 fn is_time(record: &Record) -> bool {
-    TIMES.contains(&record.case.as_str())
+    record.case == HAND_OVER || TIMES.contains(&record.case.as_str())
 }
 
 /// The figure that counts.

@@ -16,11 +16,13 @@ pub(super) struct Arguments {
     /// At how many ranks
     #[arg(long, value_delimiter = ',', default_value = "2,16", value_name = "N,…")]
     ranks: Vec<u32>,
-    /// Which cases: lb, ecsb, sob, wcsb, warb, request, acquire, release; all by default
+    /// Which cases: lb, ecsb, sob, wcsb, warb, request, acquire, release, hand_over; all
+    /// by default
     ///
     /// The times of taking and giving back a lock (lb and request: both, acquire, release), and the
     /// throughput when it protects nothing (ecsb), one memory operation (sob) or an increment and 1
-    /// to 4 us of work (wcsb), or when as much work follows (warb).
+    /// to 4 us of work (wcsb), or when as much work follows (warb); the time that a lock takes
+    /// from a rank that has had it for 200 us to the next one that waits (hand_over).
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     #[arg(long, value_delimiter = ',', value_name = "LOCK,…", help = which_locks())]
