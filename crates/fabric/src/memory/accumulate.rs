@@ -20,7 +20,7 @@ impl Mapped {
     /// before to `old`, if that is wanted. Returns false, and does nothing, if the piece is
     /// outside, misaligned or not a whole number of elements, or if a length does not fit.
     ///
-    /// Accumulates exclude each other by the mapping's locks, if it has any, a page at a time. One
+    /// Accumulates exclude each other by the mapping's locks, if it has any, a stripe at a time. One
     /// that fetches is visible to all when it returns, as an atomic is.
     #[must_use]
     pub fn accumulate(
@@ -194,9 +194,11 @@ impl Visit for Combining {
         if self.0.bytes >= vectors::BLOCK_BYTES && is_x86_feature_detected!("avx2") {
             // SAFETY: by the promise of `new`; the processor has the instructions.
             let done = unsafe {
-                match self.0.old {
-                    None => vectors::combine_blocks::<T, N, false>(self.0, &combine),
-                    Some(_) => vectors::combine_blocks::<T, N, true>(self.0, &combine),
+                match (vectors::has_avx512(), self.0.old) {
+                    (true, None) => vectors::combine_avx512::<T, N, false>(self.0, &combine),
+                    (true, Some(_)) => vectors::combine_avx512::<T, N, true>(self.0, &combine),
+                    (false, None) => vectors::combine_avx2::<T, N, false>(self.0, &combine),
+                    (false, Some(_)) => vectors::combine_avx2::<T, N, true>(self.0, &combine),
                 }
             };
             self.skip(done);
@@ -278,6 +280,8 @@ mod tests {
     use crate::address::Rank;
 
     const ME: Rank = Rank(5);
+    /// Two stripes, and some bytes more.
+    const MEMORY_BYTES: usize = 2 * STRIPE_BYTES as usize + 64;
 
     /// A rank that finds every lock free.
     fn alone() -> Contender<'static> {
@@ -338,6 +342,35 @@ mod tests {
         }
     }
 
+    /// Combines by the vectors that a processor without AVX-512 has.
+    struct WithAvx2(Combining);
+
+    impl Visit for WithAvx2 {
+        fn with<T: Element, const N: usize>(mut self, combine: impl Fn(T, T) -> T) {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the test has made the promises; the processor has the instructions.
+                let done = unsafe {
+                    match self.0.0.old {
+                        None => vectors::combine_avx2::<T, N, false>(self.0.0, &combine),
+                        Some(_) => vectors::combine_avx2::<T, N, true>(self.0.0, &combine),
+                    }
+                };
+                self.0.skip(done);
+            }
+            // SAFETY: the test has made the promises.
+            unsafe { combine_rest(self.0, combine) };
+        }
+    }
+
+    /// What an accumulate is made of.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum By {
+        Usual,
+        Avx2,
+        Elements,
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 4000 }))]
         #[test]
@@ -346,20 +379,21 @@ mod tests {
                 let bytes = accumulate.number().bytes() as usize;
                 (Just(accumulate), elements(bytes), elements(bytes))
             }),
-            skipped in 0u64..70, wants_old in any::<bool>(), uses_vectors in any::<bool>(),
+            skipped in 0u64..70, wants_old in any::<bool>(),
+            by in proptest::sample::select(vec![By::Usual, By::Avx2, By::Elements]),
         ) {
             let number = accumulate.number();
             let bytes = y.len().min(x.len());
             let (y, x) = (&y[..bytes], &x[..bytes]);
             let message = if accumulate.writes() { x } else { &[] };
-            // Across the end of a page, at any aligned place.
-            let offset = 4096 - 64 + skipped * number.align();
-            let (mapped, _heap) = mapped(3 * 4096);
+            // Across the end of a stripe, at any aligned place.
+            let offset = STRIPE_BYTES - 64 + skipped * number.align();
+            let (mapped, _heap) = mapped(MEMORY_BYTES);
             prop_assert!(mapped.put(offset, y));
             let mut old = vec![0xAA; bytes];
             let piece = Piece { offset, bytes: bytes as u64 };
             let by_copy = matches!(accumulate.op(), Op::Replace | Op::NoOp);
-            if uses_vectors || by_copy {
+            if by == By::Usual || by_copy {
                 let wanted = wants_old.then_some(&mut old[..]);
                 prop_assert!(mapped.accumulate(piece, &accumulate, message, wanted, &mut alone()));
             } else {
@@ -367,7 +401,11 @@ mod tests {
                 let wanted = wants_old.then_some(old.as_mut_ptr());
                 let pass = Pass { y: place, x: message.as_ptr(), old: wanted, bytes };
                 // SAFETY: all three have so many bytes.
-                visit(&accumulate, WithoutVectors(unsafe { Combining::new(pass) }));
+                let pass = unsafe { Combining::new(pass) };
+                match by {
+                    By::Avx2 => visit(&accumulate, WithAvx2(pass)),
+                    _ => visit(&accumulate, WithoutVectors(pass)),
+                }
             }
             let mut held = vec![0; bytes];
             prop_assert!(mapped.get(offset, &mut held));
@@ -383,7 +421,7 @@ mod tests {
                 );
             }
             prop_assert!(!wants_old || old == y);
-            let mut around = vec![0; 3 * 4096];
+            let mut around = vec![0; MEMORY_BYTES];
             prop_assert!(mapped.get(0, &mut around));
             around[offset as usize..][..bytes].fill(0);
             prop_assert!(around.iter().all(|&byte| byte == 0), "nothing else is touched");
@@ -428,10 +466,11 @@ mod tests {
 
     #[test]
     fn an_element_has_one_lock_wherever_it_lies() {
-        let (mapped, heap) = mapped(8192);
+        let (mapped, heap) = mapped(MEMORY_BYTES);
         let sum = Accumulate::new(Number::C64, Op::Sum).unwrap();
-        let piece = Piece { offset: 4088, bytes: 32 };
-        // One element lies across the end of the first page, one on the second: two locks, in turn.
+        let piece = Piece { offset: STRIPE_BYTES - 8, bytes: 32 };
+        // One element lies across the end of the first stripe, one in the second: two locks, in
+        // turn.
         let mut waits = 0;
         heap.locks.0[1].store(8, Ordering::Relaxed);
         let mut holder_is_lost = |_| {
@@ -444,14 +483,14 @@ mod tests {
         assert!(mapped.accumulate(piece, &sum, &message, None, &mut contender));
         assert_eq!(waits, 1);
         let mut held = [0; 32];
-        assert!(mapped.get(4088, &mut held));
+        assert!(mapped.get(piece.offset, &mut held));
         assert_eq!(held[..], message[..]);
     }
 
     #[test]
     fn no_two_fetch_the_same() {
         const COUNT: usize = 100;
-        let (mapped, _heap) = mapped(8192);
+        let (mapped, _heap) = mapped(MEMORY_BYTES);
         let rounds = if cfg!(miri) { 5 } else { 3000 };
         let sum = Accumulate::new(Number::C64, Op::Sum).unwrap();
         let ones = [1f64; 2 * COUNT].map(f64::to_le_bytes).concat();
@@ -462,8 +501,9 @@ mod tests {
             };
             let mut contender = Contender { me: Rank(me), holder_is_lost: &mut relax };
             let fetch_one = |_| {
-                // One element lies across the end of the first page.
-                let (mut old, piece) = ([0; 16 * COUNT], Piece { offset: 3288, bytes: 1600 });
+                // One element lies across the end of the first stripe.
+                let piece = Piece { offset: STRIPE_BYTES - 808, bytes: 1600 };
+                let mut old = [0; 16 * COUNT];
                 assert!(mapped.accumulate(piece, &sum, &ones, Some(&mut old), &mut contender));
                 let numbers = old.as_chunks::<8>().0.iter().map(|&old| f64::from_le_bytes(old));
                 let numbers: Vec<u64> = numbers.map(|old| old as u64).collect();
