@@ -31,25 +31,28 @@ fn doubles<T: LinalgScalar>(matrix: &Array2<T>) -> Option<&Array2<f64>> {
 fn add_product_f64(sum: &mut Array2<f64>, alpha: f64, left: &Array2<f64>, right: &Array2<f64>) {
     let ((rows, inner), columns) = (left.dim(), right.ncols());
     assert!(right.nrows() == inner && sum.dim() == (rows, columns), "shapes do not multiply");
-    let strides = |matrix: &Array2<f64>| (matrix.strides()[1], matrix.strides()[0]);
+    let strides = |matrix: &Array2<f64>| (matrix.strides()[0], matrix.strides()[1]);
     let (of_sum, of_left, of_right) = (strides(sum), strides(left), strides(right));
+    // The kernel is fast for matrices whose columns are contiguous: so it multiplies ours turned,
+    // the right one by the left one.
+    //
     // SAFETY: the extents are those of the three matrices, as was just checked, the strides are
     // what they say of themselves, and `sum` is borrowed exclusively.
     unsafe {
         gemm_f64::gemm::f64::get_gemm_fn()(
-            rows,
             columns,
+            rows,
             inner,
             sum.as_mut_ptr(),
             of_sum.0,
             of_sum.1,
             true,
-            left.as_ptr(),
-            of_left.0,
-            of_left.1,
             right.as_ptr(),
             of_right.0,
             of_right.1,
+            left.as_ptr(),
+            of_left.0,
+            of_left.1,
             1.0,
             alpha,
             false,
