@@ -60,6 +60,10 @@ pub(crate) fn command(program: &str) -> Command {
     }
     // Open MPI wants to be told twice before it starts anything for root.
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    // Of two `mpirun` that share a directory, one may find it half made, or removed by the other.
+    let (process, thread) = (std::process::id(), std::thread::current().id());
+    let directory = format!("{}/{process}-{thread:?}", env!("CARGO_TARGET_TMPDIR"));
+    command.env("OMPI_MCA_orte_tmpdir_base", directory.replace(['(', ')'], ""));
     command
 }
 
