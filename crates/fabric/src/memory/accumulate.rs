@@ -9,7 +9,9 @@ use std::sync::atomic::AtomicU32;
 
 use super::Mapped;
 use super::copy::{copy_in, copy_out};
-use super::stripes::{Contender, STRIPE_BYTES, acquire, release_as};
+use super::stripes::{
+    Contender, STRIPE_BYTES, STRIPES, STRIPES_AT_ONCE, acquire, release_all_as, release_as,
+};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::vectors;
 use crate::accumulate::{Accumulate, Element, Op, Visit, visit};
@@ -20,7 +22,8 @@ impl Mapped {
     /// before to `old`, if that is wanted. Returns false, and does nothing, if the piece is
     /// outside, misaligned or not a whole number of elements, or if a length does not fit.
     ///
-    /// Accumulates exclude each other by the mapping's locks, if it has any, a stripe at a time. One
+    /// Accumulates exclude each other by the mapping's locks, if it has any, some
+    /// stripes at a time. One
     /// that fetches is visible to all when it returns, as an atomic is.
     #[must_use]
     pub fn accumulate(
@@ -63,7 +66,7 @@ impl Mapped {
     /// Returns the lock of the element that begins at an offset, if there are locks.
     #[inline(always)]
     fn stripe(&self, offset: u64) -> Option<&AtomicU32> {
-        let stripe = (self.salt + offset) / STRIPE_BYTES % 64;
+        let stripe = (self.salt + offset) / STRIPE_BYTES % STRIPES;
         // SAFETY: the locks are valid while `self` lives.
         self.locks.map(|locks| &unsafe { locks.as_ref() }.0[stripe as usize])
     }
@@ -94,18 +97,23 @@ impl Mapped {
         };
         let mut done = 0;
         while done < bytes {
-            let stripe = self.salt + offset + done;
-            let lock = self.stripe(offset + done);
-            // Up to the first element that begins in another stripe.
-            let room = STRIPE_BYTES - stripe % STRIPE_BYTES;
+            let start = self.salt + offset + done;
+            let first = start / STRIPE_BYTES % STRIPES;
+            // Up to the first element that begins behind the stripes that are locked at once, which
+            // are locked in the order of their locks, so that no two wait for each other.
+            let stripes = STRIPES_AT_ONCE.min(STRIPES - first);
+            let room = stripes * STRIPE_BYTES - start % STRIPE_BYTES;
             let left = bytes - done;
             pass.bytes = if left <= room { left } else { room.next_multiple_of(size) } as usize;
-            if let Some(lock) = lock {
-                acquire(lock, contender);
-            }
+            let last_element = start + pass.bytes as u64 - size;
+            let last = first + last_element / STRIPE_BYTES - start / STRIPE_BYTES;
+            // SAFETY: the locks are valid while `self` lives.
+            let locks = self.locks.map(|locks| unsafe { locks.as_ref() });
+            let locks = locks.map_or(&[][..], |all| &all.0[first as usize..=last as usize]);
+            locks.iter().for_each(|lock| acquire(lock, contender));
             // SAFETY: the next `bytes` bytes of all three are what the checks above allow.
             unsafe { pass.run(accumulate) };
-            release_as(lock, contender.me, fetches);
+            release_all_as(locks, contender.me, fetches);
             done += pass.bytes as u64;
             pass.skip(pass.bytes);
         }
@@ -469,13 +477,13 @@ mod tests {
         let (mapped, heap) = mapped(MEMORY_BYTES);
         let sum = Accumulate::new(Number::C64, Op::Sum).unwrap();
         let piece = Piece { offset: STRIPE_BYTES - 8, bytes: 32 };
-        // One element lies across the end of the first stripe, one in the second: two locks, in
-        // turn.
+        // One element lies across the end of the first stripe, one in the second.
         let mut waits = 0;
         heap.locks.0[1].store(8, Ordering::Relaxed);
         let mut holder_is_lost = |_| {
             waits += 1;
-            assert_eq!(heap.locks.0[0].load(Ordering::Relaxed), 0, "one lock at a time");
+            let first = heap.locks.0[0].load(Ordering::Relaxed);
+            assert_eq!(first, ME.0 + 1, "both locks, in their order");
             true
         };
         let mut contender = Contender { me: ME, holder_is_lost: &mut holder_is_lost };
@@ -485,6 +493,33 @@ mod tests {
         let mut held = [0; 32];
         assert!(mapped.get(piece.offset, &mut held));
         assert_eq!(held[..], message[..]);
+    }
+
+    #[test]
+    fn a_long_accumulate_passes_every_lock_and_frees_it() {
+        // Longer than all stripes together, from the middle of one on.
+        let offset = STRIPE_BYTES * (STRIPES - 3) + 24;
+        let bytes = (STRIPES + 2) * STRIPE_BYTES;
+        let (mapped, heap) = mapped((offset + bytes) as usize);
+        let ones: Vec<u8> = (0..bytes / 8).flat_map(|_| 1u64.to_le_bytes()).collect();
+        // Somebody holds one of them, and is lost when it is waited for.
+        let rounds = if cfg!(miri) { 2 } else { STRIPES };
+        for held in (0..STRIPES as usize).rev().take(rounds as usize) {
+            heap.locks.0[held].store(8, Ordering::Relaxed);
+            let mut waits = 0;
+            let mut is_lost = |_| {
+                waits += 1;
+                true
+            };
+            let mut contender = Contender { me: ME, holder_is_lost: &mut is_lost };
+            assert!(add(&mapped, offset, &ones, &mut contender));
+            assert_eq!(waits, 1, "lock {held}");
+            let all = heap.locks.0.iter();
+            assert!(all.map(|lock| lock.load(Ordering::Relaxed)).all(|lock| lock == 0));
+        }
+        let mut held = vec![0; bytes as usize];
+        assert!(mapped.get(offset, &mut held));
+        assert!(held.as_chunks::<8>().0.iter().all(|&sum| u64::from_le_bytes(sum) == rounds));
     }
 
     #[test]

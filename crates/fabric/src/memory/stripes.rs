@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::copy::full_fence;
 use crate::address::Rank;
 
-/// Locks for accumulates, each for every 64th stripe: zero, or one more than the rank that holds it.
+/// Locks for accumulates, each for every 64th stripe of 4 KiB: zero, or one more than the rank that holds it.
 #[repr(C, align(128))]
-pub struct Stripes(pub(super) [AtomicU32; 64]);
+pub struct Stripes(pub(super) [AtomicU32; STRIPES as usize]);
 
 impl Default for Stripes {
     fn default() -> Stripes {
@@ -15,9 +15,16 @@ impl Default for Stripes {
     }
 }
 
-/// The length of a stripe, and about that of the longest accumulate under one lock: under a
-/// microsecond. A lock for each 4 KiB takes a tenth of the time of long ones.
-pub(super) const STRIPE_BYTES: u64 = 16 * 1024;
+/// How many locks there are.
+pub(super) const STRIPES: u64 = 64;
+
+/// The length of a stripe.
+pub(super) const STRIPE_BYTES: u64 = 4096;
+
+/// The most stripes that an accumulate locks at once. An atomic instruction waits until all stores
+/// before it have reached the caches: one for every few microseconds of a long accumulate does not
+/// count, and one for each stripe takes a quarter of its time.
+pub(super) const STRIPES_AT_ONCE: u64 = 16;
 
 /// A rank that takes the locks of accumulates.
 pub struct Contender<'a> {
@@ -67,6 +74,16 @@ pub(super) fn release_as(lock: Option<&AtomicU32>, me: Rank, fetches: bool) {
         None if fetches => full_fence(),
         None => {}
     }
+}
+
+/// Ends an accumulate under all of these locks likewise.
+#[inline(always)]
+pub(super) fn release_all_as(locks: &[AtomicU32], me: Rank, fetches: bool) {
+    let last = locks.split_last().map(|(last, others)| {
+        others.iter().for_each(|lock| release(lock, me));
+        last
+    });
+    release_as(last, me, fetches);
 }
 
 /// Frees a lock likewise, by an instruction that makes visible what was stored before.
