@@ -12,7 +12,7 @@
 //! | `sob` | one memory operation while it has the lock |
 //! | `wcsb` | increments a counter and computes for 1 to 4 us while it has the lock |
 //! | `warb` | computes for 1 to 4 us when it has given the lock back |
-//! | `hand_over` | computes for 200 us while it has the lock; the time that the lock is on its way |
+//! | `hand_over` | computes for 200 us while it has the lock; the time until the next one has it |
 //!
 //! On real ranks that takes a given time, after a tenth of it to warm up: rank 0 looks at its clock
 //! and tells the others, who look at words of their own. For a quarter of the time more, the same

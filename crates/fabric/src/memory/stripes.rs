@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::copy::full_fence;
 use crate::address::Rank;
 
-/// Locks for accumulates, each for every 64th stripe of 4 KiB: zero, or one more than the rank that holds it.
+/// Locks for accumulates, each for every 64th stripe of 4 KiB: zero, or one more than the rank that
+/// holds it.
 #[repr(C, align(128))]
 pub struct Stripes(pub(super) [AtomicU32; STRIPES as usize]);
 
