@@ -88,13 +88,9 @@ impl Mapped {
             return false;
         }
         let fetches = old.is_some();
-        let mut pass = Pass {
-            // SAFETY: inside the mapping, by the check above.
-            y: unsafe { self.base.as_ptr().add(offset as usize) },
-            x: message.as_ptr(),
-            old: old.map(<[u8]>::as_mut_ptr),
-            bytes: 0,
-        };
+        // SAFETY: inside the mapping, by the check above.
+        let y = unsafe { self.base.as_ptr().add(offset as usize) };
+        let (x, old) = (message.as_ptr(), old.map(<[u8]>::as_mut_ptr));
         let mut done = 0;
         while done < bytes {
             let start = self.salt + offset + done;
@@ -104,18 +100,20 @@ impl Mapped {
             let stripes = STRIPES_AT_ONCE.min(STRIPES - first);
             let room = stripes * STRIPE_BYTES - start % STRIPE_BYTES;
             let left = bytes - done;
-            pass.bytes = if left <= room { left } else { room.next_multiple_of(size) } as usize;
-            let last_element = start + pass.bytes as u64 - size;
+            let now = if left <= room { left } else { room.next_multiple_of(size) };
+            let last_element = start + now - size;
             let last = first + last_element / STRIPE_BYTES - start / STRIPE_BYTES;
             // SAFETY: the locks are valid while `self` lives.
             let locks = self.locks.map(|locks| unsafe { locks.as_ref() });
             let locks = locks.map_or(&[][..], |all| &all.0[first as usize..=last as usize]);
             locks.iter().for_each(|lock| acquire(lock, contender));
-            // SAFETY: the next `bytes` bytes of all three are what the checks above allow.
+            // A pass that lived in memory from one turn to the next would be copied for each.
+            let mut pass = Pass { y, x, old, bytes: now as usize };
+            pass.skip(done as usize);
+            // SAFETY: the next `now` bytes of all three are what the checks above allow.
             unsafe { pass.run(accumulate) };
             release_all_as(locks, contender.me, fetches);
-            done += pass.bytes as u64;
-            pass.skip(pass.bytes);
+            done += now;
         }
         true
     }
@@ -123,14 +121,14 @@ impl Mapped {
 
 /// One pass over elements of shared memory.
 #[derive(Clone, Copy)]
-pub(super) struct Pass {
+struct Pass {
     /// The elements of the target.
-    pub(super) y: *mut u8,
+    y: *mut u8,
     /// The elements of the message, unless it is empty.
-    pub(super) x: *const u8,
+    x: *const u8,
     /// Where the old elements go, if they are wanted.
-    pub(super) old: Option<*mut u8>,
-    pub(super) bytes: usize,
+    old: Option<*mut u8>,
+    bytes: usize,
 }
 
 impl Pass {
@@ -200,13 +198,22 @@ impl Visit for Combining {
         }
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.0.bytes >= vectors::BLOCK_BYTES && is_x86_feature_detected!("avx2") {
+            let Pass { y, x, old, bytes } = self.0;
             // SAFETY: by the promise of `new`; the processor has the instructions.
             let done = unsafe {
-                match (vectors::has_avx512(), self.0.old) {
-                    (true, None) => vectors::combine_avx512::<T, N, false>(self.0, &combine),
-                    (true, Some(_)) => vectors::combine_avx512::<T, N, true>(self.0, &combine),
-                    (false, None) => vectors::combine_avx2::<T, N, false>(self.0, &combine),
-                    (false, Some(_)) => vectors::combine_avx2::<T, N, true>(self.0, &combine),
+                match (vectors::has_avx512(), old) {
+                    (true, None) => {
+                        vectors::combine_avx512::<T, N, false>(y, x, old, bytes, &combine)
+                    }
+                    (true, Some(_)) => {
+                        vectors::combine_avx512::<T, N, true>(y, x, old, bytes, &combine)
+                    }
+                    (false, None) => {
+                        vectors::combine_avx2::<T, N, false>(y, x, old, bytes, &combine)
+                    }
+                    (false, Some(_)) => {
+                        vectors::combine_avx2::<T, N, true>(y, x, old, bytes, &combine)
+                    }
                 }
             };
             self.skip(done);
@@ -357,11 +364,12 @@ mod tests {
         fn with<T: Element, const N: usize>(mut self, combine: impl Fn(T, T) -> T) {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             if is_x86_feature_detected!("avx2") {
+                let Pass { y, x, old, bytes } = self.0.0;
                 // SAFETY: the test has made the promises; the processor has the instructions.
                 let done = unsafe {
-                    match self.0.0.old {
-                        None => vectors::combine_avx2::<T, N, false>(self.0.0, &combine),
-                        Some(_) => vectors::combine_avx2::<T, N, true>(self.0.0, &combine),
+                    match old {
+                        None => vectors::combine_avx2::<T, N, false>(y, x, old, bytes, &combine),
+                        Some(_) => vectors::combine_avx2::<T, N, true>(y, x, old, bytes, &combine),
                     }
                 };
                 self.0.skip(done);

@@ -5,7 +5,6 @@ use std::arch::asm;
 use std::arch::x86_64::{__m256i, __m512i};
 use std::mem::transmute_copy;
 
-use super::accumulate::Pass;
 use crate::accumulate::Element;
 
 /// The length of a block.
@@ -27,10 +26,13 @@ macro_rules! combine_blocks {
         ///
         /// # Safety
         ///
-        /// As [`Pass::run`]; and the processor must have the instructions.
+        /// As `Pass::run` of these fields; and the processor must have the instructions.
         #[target_feature(enable = $features)]
         pub(super) unsafe fn $name<T: Element, const N: usize, const FETCHES: bool>(
-            pass: Pass,
+            y: *mut u8,
+            x: *const u8,
+            old: Option<*mut u8>,
+            bytes: usize,
             combine: &impl Fn(T, T) -> T,
         ) -> usize {
             /// Combines `B` blocks from byte `at` on.
@@ -46,7 +48,7 @@ macro_rules! combine_blocks {
                 const B: usize,
                 const FETCHES: bool,
             >(
-                &Pass { y, x, old, .. }: &Pass,
+                (y, x, old): (*mut u8, *const u8, Option<*mut u8>),
                 at: usize,
                 combine: &impl Fn(T, T) -> T,
             ) {
@@ -75,12 +77,12 @@ macro_rules! combine_blocks {
             let mut at = 0;
             // SAFETY: so many bytes are left each time; the rest by the caller's promise.
             unsafe {
-                while pass.bytes - at >= AT_ONCE * BLOCK_BYTES {
-                    combine_at::<T, N, AT_ONCE, FETCHES>(&pass, at, combine);
+                while bytes - at >= AT_ONCE * BLOCK_BYTES {
+                    combine_at::<T, N, AT_ONCE, FETCHES>((y, x, old), at, combine);
                     at += AT_ONCE * BLOCK_BYTES;
                 }
-                while pass.bytes - at >= BLOCK_BYTES {
-                    combine_at::<T, N, 1, FETCHES>(&pass, at, combine);
+                while bytes - at >= BLOCK_BYTES {
+                    combine_at::<T, N, 1, FETCHES>((y, x, old), at, combine);
                     at += BLOCK_BYTES;
                 }
             }
