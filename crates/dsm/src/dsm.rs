@@ -10,7 +10,7 @@ use farside_rma::{Numeric, Plain, World};
 
 use crate::accesses::AccessLog;
 use crate::barrier::BarrierMembers;
-use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard};
+use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard, ViewPages};
 use crate::config::{Access, Config, Copies, Diffs, Fetch, Start};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::domain::{self, Domain, Domains};
@@ -55,6 +55,7 @@ pub struct Dsm<'w, V: Variant = Right> {
     watched: Option<Arc<Watched>>,
     /// Whether accesses need nothing at all: all ranks share one copy.
     is_plain: bool,
+    page_bytes: u64,
     everybody: Arc<[Rank]>,
 }
 
@@ -117,7 +118,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
         if !is_plain && coherence.is_readable(0) {
             coherence.guard.allow(0, coherence.pages_count() as u32, Allowed::Reading)?;
         }
-        let region = Region::new(config.bytes, config.page_bytes as u64);
+        let page_bytes = config.page_bytes as u64;
+        let region = Region::new(config.bytes, page_bytes);
         let coherence = Box::new(FaultHandler::new(coherence));
         if let Some(watched) = &watched {
             coherence.arm(watched)?;
@@ -125,7 +127,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         let everybody = world.ranks().collect();
         // No rank may send before every rank can receive.
         world.barrier()?;
-        Ok(Dsm { world, region, view_memory, coherence, watched, is_plain, everybody })
+        Ok(Dsm { world, region, view_memory, coherence, watched, is_plain, page_bytes, everybody })
     }
 
     /// The world that shares it.
@@ -168,7 +170,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// Elements to be read, until the next synchronization.
     pub fn view<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<View<'_, T>> {
         let bytes = shared.bytes(&range)?;
-        self.touch(&bytes, |coherence, page| coherence.read(page))?;
+        self.touch(&bytes, false)?;
         self.view_memory.view(bytes)
     }
 
@@ -179,7 +181,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         range: Range<usize>,
     ) -> Result<ViewMut<'_, T>> {
         let bytes = shared.bytes(&range)?;
-        self.touch(&bytes, |coherence, page| coherence.write(page))?;
+        self.touch(&bytes, true)?;
         self.view_memory.view_mut(bytes)
     }
 
@@ -221,23 +223,29 @@ impl<'w, V: Variant> Dsm<'w, V> {
         Ok(())
     }
 
-    /// Brings the pages of an explicit access up to date.
-    fn touch(
-        &self,
-        bytes: &Range<u64>,
-        touch: impl Fn(&mut Coherence<'w, V>, u32) -> Result<()>,
-    ) -> Result<()> {
-        if self.watched.is_some() || self.is_plain || bytes.is_empty() {
+    /// Brings the pages of an explicit access up to date, or notes where faults may come.
+    fn touch(&self, bytes: &Range<u64>, is_mut: bool) -> Result<()> {
+        if self.is_plain || bytes.is_empty() {
             return Ok(());
         }
         self.view_memory.check(bytes)?;
+        let page_bytes = self.page_bytes;
+        let (first, end) = (bytes.start / page_bytes, bytes.end.div_ceil(page_bytes));
+        let view = ViewPages { first: first as u32, end: end as u32, is_mut };
+        if self.watched.is_some() {
+            self.coherence.note_view(view);
+            return Ok(());
+        }
         let mut coherence = self.coherence.lock();
         coherence.check()?;
-        let page_bytes = coherence.config.page_bytes as u64;
-        for page in bytes.start / page_bytes..bytes.end.div_ceil(page_bytes) {
-            touch(&mut coherence, page as u32).map_err(|error| coherence.fail(error))?;
-        }
-        Ok(())
+        coherence.view = Some(view);
+        let mut pages = view.first..view.end;
+        let touched = pages.try_for_each(|page| match is_mut {
+            true => coherence.write(page),
+            false => coherence.read(page),
+        });
+        coherence.view = None;
+        touched.map_err(|error| coherence.fail(error))
     }
 
     /// Acquires a lock: what was done before its last release is seen from now on.
@@ -346,6 +354,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         &mut self,
         body: impl FnOnce(&mut Coherence<'w, V>) -> Result<()>,
     ) -> Result<()> {
+        self.coherence.forget_views();
         let mut coherence = self.coherence.lock();
         coherence.check()?;
         // A wrong argument does no harm; a failure on the way leaves pages stale for good.

@@ -2,14 +2,14 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use farside_fabric::{Error, Result};
 use farside_pager::{Fault, Handler, Method, Watched, this_thread};
 use farside_rma::Context;
 
-use crate::coherence::{Allowed, Coherence, Guard};
+use crate::coherence::{Allowed, Coherence, Guard, ViewPages};
 use crate::domain::Domain;
 use crate::memory::Memory;
 use crate::variant::Variant;
@@ -19,12 +19,19 @@ pub(crate) struct PagerGuard(pub(crate) Arc<Watched>);
 
 impl Guard for PagerGuard {
     fn allow(&mut self, first: u32, count: u32, what: Allowed) -> Result<()> {
-        let what = match what {
-            Allowed::Nothing => farside_pager::Allowed::Nothing,
-            Allowed::Reading => farside_pager::Allowed::Reading,
-            Allowed::Writing => farside_pager::Allowed::Writing,
-        };
-        self.0.allow(first as usize, count as usize, what).map_err(failed)
+        self.0.allow(first as usize, count as usize, of_pager(what)).map_err(failed)
+    }
+
+    fn allow_ahead(&mut self, first: u32, count: u32, what: Allowed) -> Result<()> {
+        self.0.allow_ahead(first as usize, count as usize, of_pager(what)).map_err(failed)
+    }
+}
+
+fn of_pager(what: Allowed) -> farside_pager::Allowed {
+    match what {
+        Allowed::Nothing => farside_pager::Allowed::Nothing,
+        Allowed::Reading => farside_pager::Allowed::Reading,
+        Allowed::Writing => farside_pager::Allowed::Writing,
     }
 }
 
@@ -45,6 +52,46 @@ pub(crate) struct FaultHandler<'w, V> {
     coherence: Mutex<Coherence<'w, V>>,
     /// The thread that works on it, or 0.
     holder: AtomicU64,
+    views: LastViews,
+}
+
+/// The number of views that are remembered.
+const VIEWS: usize = 4;
+/// Marks a view that can be written. There are fewer pages than that.
+const IS_MUT: u64 = 1 << 63;
+
+/// The last views that were made: a fault in one of them says that its next pages will be touched.
+#[derive(Default)]
+struct LastViews {
+    /// First page, and the one after the last; 0 if there is none.
+    pages: [AtomicU64; VIEWS],
+    next: AtomicUsize,
+}
+
+impl LastViews {
+    fn note(&self, view: ViewPages) {
+        let next = self.next.load(Ordering::Relaxed);
+        self.next.store(next.wrapping_add(1), Ordering::Relaxed);
+        let mark = if view.is_mut { IS_MUT } else { 0 };
+        let pages = u64::from(view.first) << 32 | u64::from(view.end) | mark;
+        self.pages[next % VIEWS].store(pages, Ordering::Relaxed);
+    }
+
+    fn forget(&self) {
+        self.pages.iter().for_each(|pages| pages.store(0, Ordering::Relaxed));
+    }
+
+    /// Returns the last one that a page is in; for a write, the last one that can be written.
+    fn with(&self, page: u32, is_write: bool) -> Option<ViewPages> {
+        let next = self.next.load(Ordering::Relaxed);
+        let newest_first = (1..=VIEWS).map(|back| next.wrapping_sub(back) % VIEWS);
+        let views = newest_first.map(|at| {
+            let pages = self.pages[at].load(Ordering::Relaxed);
+            let first = ((pages & !IS_MUT) >> 32) as u32;
+            ViewPages { first, end: pages as u32, is_mut: pages & IS_MUT != 0 }
+        });
+        views.into_iter().find(|view| view.contains(page) && (view.is_mut || !is_write))
+    }
 }
 
 /// Holds the coherence state until dropped.
@@ -75,7 +122,11 @@ impl<V> Drop for Held<'_, '_, V> {
 
 impl<'w, V: Variant> FaultHandler<'w, V> {
     pub(crate) fn new(coherence: Coherence<'w, V>) -> FaultHandler<'w, V> {
-        FaultHandler { coherence: Mutex::new(coherence), holder: AtomicU64::new(0) }
+        FaultHandler {
+            coherence: Mutex::new(coherence),
+            holder: AtomicU64::new(0),
+            views: LastViews::default(),
+        }
     }
 
     /// Waits until no other thread works on the coherence state. If this one does, its code has
@@ -89,6 +140,18 @@ impl<'w, V: Variant> FaultHandler<'w, V> {
         let coherence = self.coherence.lock().unwrap_or_else(PoisonError::into_inner);
         self.holder.store(me, Ordering::Relaxed);
         Held { coherence, holder: &self.holder }
+    }
+
+    /// Notes the pages of a view. Of a page by itself nothing is to be learned.
+    pub(crate) fn note_view(&self, view: ViewPages) {
+        if view.end > view.first + 1 {
+            self.views.note(view);
+        }
+    }
+
+    /// Forgets the views, which end with a synchronization.
+    pub(crate) fn forget_views(&self) {
+        self.views.forget();
     }
 
     pub(crate) fn into_inner(self) -> Coherence<'w, V> {
@@ -118,14 +181,17 @@ const _: () = {
 // process.
 unsafe impl<V: Variant> Handler for FaultHandler<'_, V> {
     fn handle(&self, fault: Fault) {
-        self.lock().fault(fault);
+        // Without knowing which it is, any view will do.
+        let view = self.views.with(fault.page as u32, fault.is_write == Some(true));
+        self.lock().fault(fault, view);
     }
 }
 
 impl<V: Variant> Coherence<'_, V> {
     /// Handles an access that was not allowed. It is allowed afterwards in any case.
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, fault: Fault, view: Option<ViewPages>) {
         let page = fault.page as u32;
+        self.view = view;
         // A fault on a readable page is a write, unless the page was never touched before.
         let is_write = fault.is_write.unwrap_or_else(|| self.is_readable(page));
         let done = match self.check() {
@@ -133,6 +199,7 @@ impl<V: Variant> Coherence<'_, V> {
             Ok(()) if is_write => self.write(page),
             Ok(()) => self.read(page),
         };
+        self.view = None;
         let done = done.and_then(|()| self.guard.allow(page, 1, self.allowed(page)));
         if let Err(error) = done {
             // An access cannot fail. The page stays as it was seen last, and the next
