@@ -55,7 +55,8 @@ pub struct Dsm<'w, V: Variant = Right> {
     watched: Option<Arc<Watched>>,
     /// Whether accesses need nothing at all: all ranks share one copy.
     is_plain: bool,
-    page_bytes: u64,
+    /// Bytes of a page, as a power of two.
+    page_shift: u32,
     everybody: Arc<[Rank]>,
 }
 
@@ -118,8 +119,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
         if !is_plain && coherence.is_readable(0) {
             coherence.guard.allow(0, coherence.pages_count() as u32, Allowed::Reading)?;
         }
-        let page_bytes = config.page_bytes as u64;
-        let region = Region::new(config.bytes, page_bytes);
+        let page_shift = config.page_bytes.trailing_zeros();
+        let region = Region::new(config.bytes, config.page_bytes as u64);
         let coherence = Box::new(FaultHandler::new(coherence));
         if let Some(watched) = &watched {
             coherence.arm(watched)?;
@@ -127,7 +128,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         let everybody = world.ranks().collect();
         // No rank may send before every rank can receive.
         world.barrier()?;
-        Ok(Dsm { world, region, view_memory, coherence, watched, is_plain, page_bytes, everybody })
+        Ok(Dsm { world, region, view_memory, coherence, watched, is_plain, page_shift, everybody })
     }
 
     /// The world that shares it.
@@ -224,23 +225,31 @@ impl<'w, V: Variant> Dsm<'w, V> {
     }
 
     /// Brings the pages of an explicit access up to date, or notes where faults may come.
+    #[inline]
     fn touch(&self, bytes: &Range<u64>, is_mut: bool) -> Result<()> {
         if self.is_plain || bytes.is_empty() {
             return Ok(());
         }
+        if self.watched.is_some() && (bytes.end - bytes.start) >> self.page_shift == 0 {
+            return Ok(());
+        }
         self.view_memory.check(bytes)?;
-        let page_bytes = self.page_bytes;
-        let (first, end) = (bytes.start / page_bytes, bytes.end.div_ceil(page_bytes));
-        let view = ViewPages { first: first as u32, end: end as u32, is_mut };
+        let (first, last) = (bytes.start >> self.page_shift, (bytes.end - 1) >> self.page_shift);
+        let view = ViewPages { first: first as u32, end: last as u32 + 1, is_mut };
         if self.watched.is_some() {
             self.coherence.note_view(view);
             return Ok(());
         }
+        self.touch_all(view)
+    }
+
+    /// Brings all pages of a view up to date.
+    fn touch_all(&self, view: ViewPages) -> Result<()> {
         let mut coherence = self.coherence.lock();
         coherence.check()?;
         coherence.view = Some(view);
         let mut pages = view.first..view.end;
-        let touched = pages.try_for_each(|page| match is_mut {
+        let touched = pages.try_for_each(|page| match view.is_mut {
             true => coherence.write(page),
             false => coherence.read(page),
         });

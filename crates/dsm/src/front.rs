@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use farside_fabric::{Error, Result};
@@ -57,40 +57,48 @@ pub(crate) struct FaultHandler<'w, V> {
 
 /// The number of views that are remembered.
 const VIEWS: usize = 4;
-/// Marks a view that can be written. There are fewer pages than that.
-const IS_MUT: u64 = 1 << 63;
 
 /// The last views that were made: a fault in one of them says that its next pages will be touched.
+/// A view that a thread reads while another one is noted is a wrong guess, and no more.
 #[derive(Default)]
 struct LastViews {
-    /// First page, and the one after the last; 0 if there is none.
-    pages: [AtomicU64; VIEWS],
+    views: [LastView; VIEWS],
     next: AtomicUsize,
 }
 
+/// A view; without pages if there is none.
+#[derive(Default)]
+struct LastView {
+    first: AtomicU32,
+    end: AtomicU32,
+    is_mut: AtomicBool,
+}
+
 impl LastViews {
+    #[inline]
     fn note(&self, view: ViewPages) {
         let next = self.next.load(Ordering::Relaxed);
         self.next.store(next.wrapping_add(1), Ordering::Relaxed);
-        let mark = if view.is_mut { IS_MUT } else { 0 };
-        let pages = u64::from(view.first) << 32 | u64::from(view.end) | mark;
-        self.pages[next % VIEWS].store(pages, Ordering::Relaxed);
+        let last = &self.views[next % VIEWS];
+        last.first.store(view.first, Ordering::Relaxed);
+        last.end.store(view.end, Ordering::Relaxed);
+        last.is_mut.store(view.is_mut, Ordering::Relaxed);
     }
 
     fn forget(&self) {
-        self.pages.iter().for_each(|pages| pages.store(0, Ordering::Relaxed));
+        self.views.iter().for_each(|view| view.end.store(0, Ordering::Relaxed));
     }
 
     /// Returns the last one that a page is in; for a write, the last one that can be written.
     fn with(&self, page: u32, is_write: bool) -> Option<ViewPages> {
         let next = self.next.load(Ordering::Relaxed);
-        let newest_first = (1..=VIEWS).map(|back| next.wrapping_sub(back) % VIEWS);
-        let views = newest_first.map(|at| {
-            let pages = self.pages[at].load(Ordering::Relaxed);
-            let first = ((pages & !IS_MUT) >> 32) as u32;
-            ViewPages { first, end: pages as u32, is_mut: pages & IS_MUT != 0 }
+        let newest_first = (1..=VIEWS).map(|back| &self.views[next.wrapping_sub(back) % VIEWS]);
+        let mut views = newest_first.map(|view| ViewPages {
+            first: view.first.load(Ordering::Relaxed),
+            end: view.end.load(Ordering::Relaxed),
+            is_mut: view.is_mut.load(Ordering::Relaxed),
         });
-        views.into_iter().find(|view| view.contains(page) && (view.is_mut || !is_write))
+        views.find(|view| view.contains(page) && (view.is_mut || !is_write))
     }
 }
 
@@ -142,11 +150,10 @@ impl<'w, V: Variant> FaultHandler<'w, V> {
         Held { coherence, holder: &self.holder }
     }
 
-    /// Notes the pages of a view. Of a page by itself nothing is to be learned.
+    /// Notes the pages of a view.
+    #[inline]
     pub(crate) fn note_view(&self, view: ViewPages) {
-        if view.end > view.first + 1 {
-            self.views.note(view);
-        }
+        self.views.note(view);
     }
 
     /// Forgets the views, which end with a synchronization.

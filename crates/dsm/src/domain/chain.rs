@@ -267,8 +267,8 @@ impl Table {
         found
     }
 
-    /// Returns whether a stored diff has all words of its page. Its length does not say: two runs of
-    /// all words but one are as long.
+    /// Returns whether a stored diff has all words of its page. Its length does not say: two runs
+    /// of all words but one are as long.
     pub(super) fn is_whole<V: Variant>(&self, diff: &StoredDiff) -> bool {
         if diff.words <= self.extents.page_words || !V::TELLS_WHOLE {
             return diff.words > self.extents.page_words;

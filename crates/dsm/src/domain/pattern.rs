@@ -98,8 +98,8 @@ impl Pattern {
         statistics.prefetched += ahead.len() as u64;
     }
 
-    /// Notes that pages that were fetched ahead are mapped, too; another one of the same time, which
-    /// is touched after them, stands for all.
+    /// Notes that pages that were fetched ahead are mapped, too; another one of the same time,
+    /// which is touched after them, stands for all.
     pub(super) fn map(&mut self, mapped: &[u32], probe: u32) {
         for &page in mapped {
             self.ahead[probe as usize] += std::mem::take(&mut self.ahead[page as usize]);

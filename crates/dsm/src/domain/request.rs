@@ -138,7 +138,7 @@ pub(crate) fn serve<V: Variant>(served: &Served, bytes_max: usize, asked: &[u8])
             section.note_wanted(wanted.page, diff);
             diffs.number(diff.order);
             let is_whole = section.is_whole::<V>(diff);
-            diffs.number((diff.words as u32) << 1 | u32::from(is_whole));
+            diffs.number(2 * diff.words as u32 + u32::from(is_whole));
             diffs.number(if is_here { 0 } else { diff.at as u32 + 1 });
             if is_here {
                 let mut words = vec![0u32; diff.words];
@@ -188,7 +188,7 @@ pub(crate) fn read_answer(wanted: &[Wanted], reply: &[u8]) -> Result<Answer> {
         }
         for _ in 0..count {
             let (order, words, place) = (reader.number()?, reader.number()?, reader.number()?);
-            let (words, is_whole) = ((words >> 1) as usize, words & 1 == 1);
+            let (words, is_whole) = ((words / 2) as usize, words % 2 == 1);
             let words = match place {
                 0 => {
                     let bytes = reader.raw(words * 4)?;

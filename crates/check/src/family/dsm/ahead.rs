@@ -10,8 +10,8 @@ use crate::family::wrong;
 /// The pages of [`pushed_later`].
 pub(super) const MANY: u32 = 9;
 
-/// Two ranks count under a lock, and all look at the sum after a barrier. The second time, the diffs
-/// of both come with it to rank 0; the fourth time, those of one of them to rank 1.
+/// Two ranks count under a lock, and all look at the sum after a barrier. The second time, the
+/// diffs of both come with it to rank 0; the fourth time, those of one of them to rank 1.
 pub(super) fn pushed<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     for round in 1..=4 {

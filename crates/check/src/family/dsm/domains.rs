@@ -96,8 +96,8 @@ fn pairs() -> Vec<Check> {
 }
 
 /// All checks of domains.
-pub(super) fn all() -> [Vec<Check>; 6] {
-    [pairs(), right(), stores(), deaths(), many(), wrong_ones()]
+pub(super) fn all() -> [Vec<Check>; 7] {
+    [pairs(), right(), stores(), deaths(), many(), wrong_ones(), wrong_ahead()]
 }
 
 /// The promises of locks and barriers.
@@ -266,9 +266,8 @@ fn many() -> Vec<Check> {
 /// The wrong ones.
 fn wrong_ones() -> Vec<Check> {
     use mutants::{
-        ClosesSilently, ClosesUnderWriters, FetchesWholeOnly, ForgetsAfterDiff, KeepsChains,
-        MergesBesideTwins, MergesPages, OpensBlindly, PushesOverGaps, PushesOverOthers,
-        RenewsTwinsEarly, TakesMostForWhole,
+        ClosesSilently, ClosesUnderWriters, ForgetsAfterDiff, KeepsChains, MergesBesideTwins,
+        MergesPages, RenewsTwinsEarly,
     };
     vec![
         caught(
@@ -320,6 +319,15 @@ fn wrong_ones() -> Vec<Check> {
             "node:2",
             "that a neighbour had left alone",
         ),
+    ]
+}
+
+/// The wrong ones of what comes, or is opened, before it is asked for.
+fn wrong_ahead() -> Vec<Check> {
+    use mutants::{
+        FetchesWholeOnly, OpensBlindly, PushesOverGaps, PushesOverOthers, TakesMostForWhole,
+    };
+    vec![
         caught(
             "dsm/pushes-over-others",
             "merges a diff that came with a barrier into a page that lacks older ones",
