@@ -49,6 +49,10 @@ caught! {
     fn a_closed_page_that_is_not_told_of_is_caught: "dsm/closes-silently";
     fn a_page_that_is_closed_under_a_writer_is_caught: "dsm/closes-under-writers";
     fn a_push_over_other_words_is_caught: "dsm/pushes-over-others";
+    fn a_push_after_a_gap_is_caught: "dsm/pushes-over-gaps";
+    fn a_page_that_is_opened_blindly_is_caught: "dsm/opens-blindly";
+    fn a_diff_of_most_words_that_is_taken_for_all_is_caught: "dsm/takes-most-for-whole";
+    fn a_word_after_all_words_that_is_left_out_is_caught: "dsm/fetches-whole-only";
     fn a_look_without_validation_is_caught: "map/without-validation";
     fn an_entry_without_order_is_caught: "map/without-order";
     fn a_look_into_a_split_bucket_is_caught: "map/without-depth";

@@ -18,7 +18,7 @@
 //!            of some, exhaustively; `farside check dsm`.
 
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use farside_fabric::{Error, HandlerId, Rank, Result};
@@ -49,6 +49,11 @@ pub(crate) enum Allowed {
 pub(crate) trait Guard {
     /// From now on this may be done with `count` pages from `first` on.
     fn allow(&mut self, first: u32, count: u32, what: Allowed) -> Result<()>;
+
+    /// The same for pages that are about to be touched.
+    fn allow_ahead(&mut self, first: u32, count: u32, what: Allowed) -> Result<()> {
+        self.allow(first, count, what)
+    }
 }
 
 /// The front end of explicit accesses, which enforces nothing.
@@ -57,6 +62,25 @@ pub(crate) struct NoGuard;
 impl Guard for NoGuard {
     fn allow(&mut self, _first: u32, _count: u32, _what: Allowed) -> Result<()> {
         Ok(())
+    }
+}
+
+/// The pages of a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ViewPages {
+    pub(crate) first: u32,
+    pub(crate) end: u32,
+    pub(crate) is_mut: bool,
+}
+
+impl ViewPages {
+    /// Returns the pages of the view after `page`, at most `count`.
+    pub(crate) fn after(self, page: u32, count: u32) -> Range<u32> {
+        page + 1..self.end.min(page.saturating_add(1 + count)).max(page + 1)
+    }
+
+    pub(crate) fn contains(self, page: u32) -> bool {
+        (self.first..self.end).contains(&page)
     }
 }
 
@@ -141,6 +165,8 @@ pub(crate) struct Coherence<'w, V> {
     pub(crate) access_log: Option<Arc<AccessLog>>,
     /// Diffs that came with messages of the barrier that is being passed.
     pub(crate) pushed: Vec<Pushed>,
+    /// The pages of the view that is being touched, and whether it can be written.
+    pub(crate) view: Option<ViewPages>,
     /// A number that stands for all allocations so far.
     pub(crate) allocations: u32,
     /// The error after which nothing works any more.
@@ -180,6 +206,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             },
             access_log: None,
             pushed: Vec::new(),
+            view: None,
             allocations: 0,
             failure: None,
             scratch: vec![0; config.page_bytes / 4],

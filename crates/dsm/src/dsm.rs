@@ -10,7 +10,7 @@ use farside_rma::{Numeric, Plain, World};
 
 use crate::accesses::AccessLog;
 use crate::barrier::BarrierMembers;
-use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard};
+use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard, ViewPages};
 use crate::config::{Access, Config, Copies, Diffs, Fetch, Start};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::domain::{self, Domain, Domains};
@@ -55,6 +55,8 @@ pub struct Dsm<'w, V: Variant = Right> {
     watched: Option<Arc<Watched>>,
     /// Whether accesses need nothing at all: all ranks share one copy.
     is_plain: bool,
+    /// Bytes of a page, as a power of two.
+    page_shift: u32,
     everybody: Arc<[Rank]>,
 }
 
@@ -117,6 +119,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         if !is_plain && coherence.is_readable(0) {
             coherence.guard.allow(0, coherence.pages_count() as u32, Allowed::Reading)?;
         }
+        let page_shift = config.page_bytes.trailing_zeros();
         let region = Region::new(config.bytes, config.page_bytes as u64);
         let coherence = Box::new(FaultHandler::new(coherence));
         if let Some(watched) = &watched {
@@ -125,7 +128,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         let everybody = world.ranks().collect();
         // No rank may send before every rank can receive.
         world.barrier()?;
-        Ok(Dsm { world, region, view_memory, coherence, watched, is_plain, everybody })
+        Ok(Dsm { world, region, view_memory, coherence, watched, is_plain, page_shift, everybody })
     }
 
     /// The world that shares it.
@@ -168,7 +171,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// Elements to be read, until the next synchronization.
     pub fn view<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<View<'_, T>> {
         let bytes = shared.bytes(&range)?;
-        self.touch(&bytes, |coherence, page| coherence.read(page))?;
+        self.touch(&bytes, false)?;
         self.view_memory.view(bytes)
     }
 
@@ -179,7 +182,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         range: Range<usize>,
     ) -> Result<ViewMut<'_, T>> {
         let bytes = shared.bytes(&range)?;
-        self.touch(&bytes, |coherence, page| coherence.write(page))?;
+        self.touch(&bytes, true)?;
         self.view_memory.view_mut(bytes)
     }
 
@@ -221,23 +224,37 @@ impl<'w, V: Variant> Dsm<'w, V> {
         Ok(())
     }
 
-    /// Brings the pages of an explicit access up to date.
-    fn touch(
-        &self,
-        bytes: &Range<u64>,
-        touch: impl Fn(&mut Coherence<'w, V>, u32) -> Result<()>,
-    ) -> Result<()> {
-        if self.watched.is_some() || self.is_plain || bytes.is_empty() {
+    /// Brings the pages of an explicit access up to date, or notes where faults may come.
+    #[inline]
+    fn touch(&self, bytes: &Range<u64>, is_mut: bool) -> Result<()> {
+        if self.is_plain || bytes.is_empty() {
+            return Ok(());
+        }
+        if self.watched.is_some() && (bytes.end - bytes.start) >> self.page_shift == 0 {
             return Ok(());
         }
         self.view_memory.check(bytes)?;
+        let (first, last) = (bytes.start >> self.page_shift, (bytes.end - 1) >> self.page_shift);
+        let view = ViewPages { first: first as u32, end: last as u32 + 1, is_mut };
+        if self.watched.is_some() {
+            self.coherence.note_view(view);
+            return Ok(());
+        }
+        self.touch_all(view)
+    }
+
+    /// Brings all pages of a view up to date.
+    fn touch_all(&self, view: ViewPages) -> Result<()> {
         let mut coherence = self.coherence.lock();
         coherence.check()?;
-        let page_bytes = coherence.config.page_bytes as u64;
-        for page in bytes.start / page_bytes..bytes.end.div_ceil(page_bytes) {
-            touch(&mut coherence, page as u32).map_err(|error| coherence.fail(error))?;
-        }
-        Ok(())
+        coherence.view = Some(view);
+        let mut pages = view.first..view.end;
+        let touched = pages.try_for_each(|page| match view.is_mut {
+            true => coherence.write(page),
+            false => coherence.read(page),
+        });
+        coherence.view = None;
+        touched.map_err(|error| coherence.fail(error))
     }
 
     /// Acquires a lock: what was done before its last release is seen from now on.
@@ -346,6 +363,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         &mut self,
         body: impl FnOnce(&mut Coherence<'w, V>) -> Result<()>,
     ) -> Result<()> {
+        self.coherence.forget_views();
         let mut coherence = self.coherence.lock();
         coherence.check()?;
         // A wrong argument does no harm; a failure on the way leaves pages stale for good.

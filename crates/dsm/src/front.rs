@@ -2,14 +2,14 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use farside_fabric::{Error, Result};
 use farside_pager::{Fault, Handler, Method, Watched, this_thread};
 use farside_rma::Context;
 
-use crate::coherence::{Allowed, Coherence, Guard};
+use crate::coherence::{Allowed, Coherence, Guard, ViewPages};
 use crate::domain::Domain;
 use crate::memory::Memory;
 use crate::variant::Variant;
@@ -19,12 +19,19 @@ pub(crate) struct PagerGuard(pub(crate) Arc<Watched>);
 
 impl Guard for PagerGuard {
     fn allow(&mut self, first: u32, count: u32, what: Allowed) -> Result<()> {
-        let what = match what {
-            Allowed::Nothing => farside_pager::Allowed::Nothing,
-            Allowed::Reading => farside_pager::Allowed::Reading,
-            Allowed::Writing => farside_pager::Allowed::Writing,
-        };
-        self.0.allow(first as usize, count as usize, what).map_err(failed)
+        self.0.allow(first as usize, count as usize, of_pager(what)).map_err(failed)
+    }
+
+    fn allow_ahead(&mut self, first: u32, count: u32, what: Allowed) -> Result<()> {
+        self.0.allow_ahead(first as usize, count as usize, of_pager(what)).map_err(failed)
+    }
+}
+
+fn of_pager(what: Allowed) -> farside_pager::Allowed {
+    match what {
+        Allowed::Nothing => farside_pager::Allowed::Nothing,
+        Allowed::Reading => farside_pager::Allowed::Reading,
+        Allowed::Writing => farside_pager::Allowed::Writing,
     }
 }
 
@@ -45,6 +52,54 @@ pub(crate) struct FaultHandler<'w, V> {
     coherence: Mutex<Coherence<'w, V>>,
     /// The thread that works on it, or 0.
     holder: AtomicU64,
+    views: LastViews,
+}
+
+/// The number of views that are remembered.
+const VIEWS: usize = 4;
+
+/// The last views that were made: a fault in one of them says that its next pages will be touched.
+/// A view that a thread reads while another one is noted is a wrong guess, and no more.
+#[derive(Default)]
+struct LastViews {
+    views: [LastView; VIEWS],
+    next: AtomicUsize,
+}
+
+/// A view; without pages if there is none.
+#[derive(Default)]
+struct LastView {
+    first: AtomicU32,
+    end: AtomicU32,
+    is_mut: AtomicBool,
+}
+
+impl LastViews {
+    #[inline]
+    fn note(&self, view: ViewPages) {
+        let next = self.next.load(Ordering::Relaxed);
+        self.next.store(next.wrapping_add(1), Ordering::Relaxed);
+        let last = &self.views[next % VIEWS];
+        last.first.store(view.first, Ordering::Relaxed);
+        last.end.store(view.end, Ordering::Relaxed);
+        last.is_mut.store(view.is_mut, Ordering::Relaxed);
+    }
+
+    fn forget(&self) {
+        self.views.iter().for_each(|view| view.end.store(0, Ordering::Relaxed));
+    }
+
+    /// Returns the last one that a page is in; for a write, the last one that can be written.
+    fn with(&self, page: u32, is_write: bool) -> Option<ViewPages> {
+        let next = self.next.load(Ordering::Relaxed);
+        let newest_first = (1..=VIEWS).map(|back| &self.views[next.wrapping_sub(back) % VIEWS]);
+        let mut views = newest_first.map(|view| ViewPages {
+            first: view.first.load(Ordering::Relaxed),
+            end: view.end.load(Ordering::Relaxed),
+            is_mut: view.is_mut.load(Ordering::Relaxed),
+        });
+        views.find(|view| view.contains(page) && (view.is_mut || !is_write))
+    }
 }
 
 /// Holds the coherence state until dropped.
@@ -75,7 +130,11 @@ impl<V> Drop for Held<'_, '_, V> {
 
 impl<'w, V: Variant> FaultHandler<'w, V> {
     pub(crate) fn new(coherence: Coherence<'w, V>) -> FaultHandler<'w, V> {
-        FaultHandler { coherence: Mutex::new(coherence), holder: AtomicU64::new(0) }
+        FaultHandler {
+            coherence: Mutex::new(coherence),
+            holder: AtomicU64::new(0),
+            views: LastViews::default(),
+        }
     }
 
     /// Waits until no other thread works on the coherence state. If this one does, its code has
@@ -89,6 +148,17 @@ impl<'w, V: Variant> FaultHandler<'w, V> {
         let coherence = self.coherence.lock().unwrap_or_else(PoisonError::into_inner);
         self.holder.store(me, Ordering::Relaxed);
         Held { coherence, holder: &self.holder }
+    }
+
+    /// Notes the pages of a view.
+    #[inline]
+    pub(crate) fn note_view(&self, view: ViewPages) {
+        self.views.note(view);
+    }
+
+    /// Forgets the views, which end with a synchronization.
+    pub(crate) fn forget_views(&self) {
+        self.views.forget();
     }
 
     pub(crate) fn into_inner(self) -> Coherence<'w, V> {
@@ -118,14 +188,17 @@ const _: () = {
 // process.
 unsafe impl<V: Variant> Handler for FaultHandler<'_, V> {
     fn handle(&self, fault: Fault) {
-        self.lock().fault(fault);
+        // Without knowing which it is, any view will do.
+        let view = self.views.with(fault.page as u32, fault.is_write == Some(true));
+        self.lock().fault(fault, view);
     }
 }
 
 impl<V: Variant> Coherence<'_, V> {
     /// Handles an access that was not allowed. It is allowed afterwards in any case.
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, fault: Fault, view: Option<ViewPages>) {
         let page = fault.page as u32;
+        self.view = view;
         // A fault on a readable page is a write, unless the page was never touched before.
         let is_write = fault.is_write.unwrap_or_else(|| self.is_readable(page));
         let done = match self.check() {
@@ -133,6 +206,7 @@ impl<V: Variant> Coherence<'_, V> {
             Ok(()) if is_write => self.write(page),
             Ok(()) => self.read(page),
         };
+        self.view = None;
         let done = done.and_then(|()| self.guard.allow(page, 1, self.allowed(page)));
         if let Err(error) = done {
             // An access cannot fail. The page stays as it was seen last, and the next

@@ -20,7 +20,8 @@ pub struct Statistics {
     pub diff_bytes: u64,
     /// Pages that were brought up to date ahead, together with one that was touched.
     pub prefetched: u64,
-    /// Of these, the pages that were touched afterwards.
+    /// Of these, the pages that were touched afterwards. One that is not mapped ahead tells for
+    /// those that were mapped with it.
     pub prefetches_used: u64,
     /// Of these, the pages that others wrote again before they were touched.
     pub prefetches_wasted: u64,

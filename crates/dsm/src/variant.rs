@@ -36,6 +36,14 @@ pub trait Variant: 'static {
     const HEEDS_WRITERS: bool = true;
     /// Merges a diff that was pushed only into a page that lacks no other.
     const PUSHES_ALONE: bool = true;
+    /// Merges a diff that was pushed only into a page that has those before it.
+    const HEEDS_GAPS: bool = true;
+    /// Leaves out the diffs before one of all words, and no later ones.
+    const KEEPS_LATER_DIFFS: bool = true;
+    /// Tells a diff of all words from one of nearly all, which is as long.
+    const TELLS_WHOLE: bool = true;
+    /// Looks whether a page that was opened ahead of its first store has changed.
+    const LOOKS_AT_OPENED: bool = true;
     /// Makes an operation of each access to what ranks of a domain share, for the explorer.
     const MARKS_ACCESSES: bool = false;
     /// The ticket before a rank's first. Two tickets in a row must differ, nothing else.
@@ -109,6 +117,14 @@ pub mod mutants {
         ClosesUnderWriters: HEEDS_WRITERS;
         /// Merges a diff that was pushed into a page that lacks older ones.
         PushesOverOthers: PUSHES_ALONE;
+        /// Merges a diff that was pushed into a page that lacks one before it.
+        PushesOverGaps: HEEDS_GAPS;
+        /// Takes a diff of all words for all that there is to fetch.
+        FetchesWholeOnly: KEEPS_LATER_DIFFS;
+        /// Takes a diff of all words but one for one of all.
+        TakesMostForWhole: TELLS_WHOLE;
+        /// Opens pages ahead of their first store, and never looks at them.
+        OpensBlindly: LOOKS_AT_OPENED;
     }
 
     /// Right, and about to run over the end of its numbers.

@@ -111,6 +111,22 @@ impl Watched {
     /// Sets the accesses that `count` pages from `first` on allow. By userfaultfd, pages that were
     /// never touched may have to be allowed again when they are.
     pub fn allow(&self, first: usize, count: usize, what: Allowed) -> Result<(), Error> {
+        self.change(first, count, what, false)
+    }
+
+    /// Like [`Watched::allow`], for pages that are about to be touched: none of them has to be
+    /// allowed again.
+    pub fn allow_ahead(&self, first: usize, count: usize, what: Allowed) -> Result<(), Error> {
+        self.change(first, count, what, true)
+    }
+
+    fn change(
+        &self,
+        first: usize,
+        count: usize,
+        what: Allowed,
+        is_ahead: bool,
+    ) -> Result<(), Error> {
         let (start, bytes) = (first * self.page_bytes, count * self.page_bytes);
         if start + bytes > self.bytes {
             return Err(Error { call: "allowing what is not there", errno: libc::EINVAL });
@@ -128,8 +144,8 @@ impl Watched {
                 let mut states = states.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 let states = &mut states[first..first + count];
                 // SAFETY: inside of both mappings, as was checked.
-                let (at, memory) = unsafe { (self.base.add(start), memory.add(start)) };
-                fd.change(at, memory, states, self.page_bytes, what)
+                let places = unsafe { (self.base.add(start), memory.add(start)) };
+                fd.change(places, states, self.page_bytes, what, is_ahead)
             }
         }
     }

@@ -108,14 +108,14 @@ impl Userfault {
     }
 
     /// Allows something for neighbouring pages, which now allow `states`. `memory` is where they
-    /// are mapped first.
+    /// are mapped first. Several pages that were absent are made present only if `is_ahead`.
     pub(crate) fn change(
         &self,
-        base: NonNull<u8>,
-        memory: NonNull<u8>,
+        (base, memory): (NonNull<u8>, NonNull<u8>),
         states: &mut [Allowed],
         page_bytes: usize,
         what: Allowed,
+        is_ahead: bool,
     ) -> Result<(), Error> {
         let mut at = 0;
         for run in states.chunk_by_mut(|one, next| one == next) {
@@ -138,10 +138,12 @@ impl Userfault {
                     }
                 }
                 // An access to an absent page faults again; so many need not be made present ahead.
-                (Allowed::Nothing, _) if run.len() > 1 => continue,
+                (Allowed::Nothing, _) if run.len() > 1 && !is_ahead => continue,
                 (Allowed::Nothing, _) => {
-                    // SAFETY: inside of the first mapping. A page exists once it was read.
-                    unsafe { memory.as_ptr().add(start).read_volatile() };
+                    for page in (start..start + bytes).step_by(page_bytes) {
+                        // SAFETY: inside of the first mapping. A page exists once it was read.
+                        unsafe { memory.as_ptr().add(page).read_volatile() };
+                    }
                     let mode = if what == Allowed::Reading { CONTINUE_WP } else { 0 };
                     let start = base.as_ptr() as u64 + start as u64;
                     self.ask(

@@ -33,6 +33,49 @@ impl Context {
         }
     }
 
+    /// Asks the agents of several nodes, or one of them several times, to run a handler, and waits
+    /// for all replies, which have the order of the requests. Some of the calls are under way at
+    /// the same time, and are not ordered with each other.
+    ///
+    /// Fails like [`Context::call`]; when one of the calls has failed, others may have been
+    /// executed.
+    ///
+    /// ```
+    /// # use farside::Node;
+    /// # farside::local(2, |world| {
+    /// let handler = world.serve(|_, _, asked| vec![asked[0] + 1])?;
+    /// let replies = world.call_all(handler, &[(Node(0), vec![1]), (Node(0), vec![5])])?;
+    /// assert_eq!(replies, [[2], [6]]);
+    /// # world.barrier() }).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn call_all(
+        &self,
+        handler: HandlerId,
+        requests: &[(Node, Vec<u8>)],
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut replies = Vec::with_capacity(requests.len());
+        for requests in requests.chunks(UNANSWERED_MAX) {
+            let started: Vec<Result<Started>> = requests
+                .iter()
+                .map(|(node, bytes)| self.start_call(*node, handler, bytes))
+                .collect();
+            // All are waited for, also after one has failed: their slots are used again.
+            let done: Vec<Result<Vec<u8>>> = requests
+                .iter()
+                .zip(started)
+                .map(|(&(node, _), started)| match started? {
+                    Started::Done(reply) => bytes_of(reply),
+                    Started::Pending(ticket) => self.finish_call(node, ticket),
+                })
+                .collect();
+            for reply in done {
+                replies.push(reply?);
+            }
+        }
+        Ok(replies)
+    }
+
     /// Asks the agent of a node to run a handler, and does not wait until it has: its reply is
     /// dropped. The call is executed like one that waits, and not ordered with other calls.
     ///

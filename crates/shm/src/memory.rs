@@ -29,13 +29,13 @@ use crate::layout::{Layout, SLOT_BYTES, Sizes};
 use crate::segments::{Entry, SEGMENTS};
 
 /// "farside" and the version of the layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"farside\x06");
+const MAGIC: u64 = u64::from_le_bytes(*b"farside\x07");
 /// The largest number of ranks of one job on one machine.
 pub const RANKS_MAX: u32 = 4096;
 /// How many calls a rank may have under way.
 pub(crate) const CALL_SLOTS: u32 = 16;
-/// The longest argument or reply of a call.
-pub(crate) const CALL_BYTES: u64 = 4096;
+/// The longest argument or reply of a call: a page, and what is said of it.
+pub(crate) const CALL_BYTES: u64 = 4608;
 
 /// What a job is made of.
 #[derive(Debug, Clone)]

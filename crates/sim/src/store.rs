@@ -84,8 +84,8 @@ pub(crate) struct Store {
 /// The segment in which landings are counted.
 pub(crate) const LANDINGS: SegmentId = SegmentId(2);
 
-/// The longest argument and reply of a call.
-pub(crate) const CALL_BYTES: u64 = 4096;
+/// The longest argument and reply of a call: a page, and what is said of it.
+pub(crate) const CALL_BYTES: u64 = 4608;
 
 impl Store {
     pub(crate) fn new(topology: Topology, root_bytes: u64) -> Store {

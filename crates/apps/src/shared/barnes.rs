@@ -10,8 +10,8 @@
 //! program for TreadMarks (Message Passing Versus Distributed Shared Memory on Networks of
 //! Workstations, Supercomputing 1995, section 3.9).
 
-use farside::Result;
 use farside::dsm::{Dsm, Placement, Shared};
+use farside::{Plain, Result};
 use farside_fabric::random::SplitMix;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -41,6 +41,24 @@ struct Body {
     number: f64,
 }
 
+/// What all ranks use of a body.
+#[derive(Debug, Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Point {
+    place: [f64; 3],
+    mass: f64,
+}
+
+impl From<&Body> for Point {
+    fn from(body: &Body) -> Point {
+        Point { place: body.place, mass: body.mass }
+    }
+}
+
+fn points_of(bodies: &[Body]) -> Vec<Point> {
+    bodies.iter().map(Point::from).collect()
+}
+
 pub(super) struct Barnes {
     count: usize,
     steps: usize,
@@ -63,6 +81,34 @@ impl Barnes {
         Ok(Barnes { count, steps, has_zones, is_published, bodies: None })
     }
 
+    /// A rank with the same bodies in every step. What others use of them lies apart from what
+    /// only their own rank does, so that a third of it moves.
+    fn run_points(&self, machine: &mut Machine<'_, '_>, shared: Places) -> Result<()> {
+        let points = machine.dsm.alloc_at::<Point>(self.count, Placement::Pages)?;
+        let mine = machine.part(self.count);
+        let mut own: Vec<Body> = mine.clone().map(|number| self.first(number)).collect();
+        machine.dsm.view_mut(points, mine.clone())?.copy_from(0, &points_of(&own));
+        for step in 0..self.steps {
+            shared.reach_to(machine, step, reach(&own))?;
+            machine.dsm.barrier()?;
+            let all = self.read_all(machine, points)?;
+            let tree = Tree::new(&all, machine.dsm.get(shared.reaches, step)?);
+            machine.computes(FLOPS * self.count);
+            let mut acted = 0;
+            for (body, number) in own.iter_mut().zip(mine.clone()) {
+                acted += tree.pull(&all, number, body);
+            }
+            machine.computes(FLOPS * acted);
+            // Nobody moves before all have seen where everybody was.
+            machine.dsm.barrier()?;
+            own.iter_mut().for_each(advance);
+            machine.dsm.view_mut(points, mine.clone())?.copy_from(0, &points_of(&own));
+            machine.dsm.view_mut(shared.bodies, mine.clone())?.copy_from(0, &own);
+            machine.computes(12 * own.len());
+        }
+        machine.dsm.barrier()
+    }
+
     /// A rank with the same bodies in every step.
     fn run_parts(&self, machine: &mut Machine<'_, '_>, shared: Places) -> Result<()> {
         let mine = machine.part(self.count);
@@ -71,7 +117,7 @@ impl Barnes {
         for step in 0..self.steps {
             shared.reach_to(machine, step, reach(&own))?;
             machine.dsm.barrier()?;
-            let all = self.read_all(machine, shared.bodies)?;
+            let all = points_of(&self.read_all(machine, shared.bodies)?);
             let tree = Tree::new(&all, machine.dsm.get(shared.reaches, step)?);
             machine.computes(FLOPS * self.count);
             let mut acted = 0;
@@ -79,9 +125,7 @@ impl Barnes {
                 acted += tree.pull(&all, number, body);
             }
             machine.computes(FLOPS * acted);
-            if self.is_published {
-                machine.dsm.view_mut(shared.bodies, mine.clone())?.copy_from(0, &own);
-            }
+            machine.dsm.view_mut(shared.bodies, mine.clone())?.copy_from(0, &own);
             // Nobody moves before all have seen where everybody was.
             machine.dsm.barrier()?;
             own.iter_mut().for_each(advance);
@@ -106,14 +150,15 @@ impl Barnes {
             shared.reach_to(machine, step, reaches_to)?;
             machine.dsm.barrier()?;
             let all = self.read_all(machine, shared.bodies)?;
-            let tree = Tree::new(&all, machine.dsm.get(shared.reaches, step)?);
+            let points = points_of(&all);
+            let tree = Tree::new(&points, machine.dsm.get(shared.reaches, step)?);
             machine.computes(FLOPS * self.count);
             machine.dsm.barrier()?;
             let mut acted = 0;
             let mut own = Vec::new();
             for number in tree.zone(&all, rank, ranks) {
                 let mut body = all[number];
-                acted += tree.pull(&all, number, &mut body);
+                acted += tree.pull(&points, number, &mut body);
                 machine.dsm.set(shared.bodies, number, body)?;
                 own.push((number, body));
             }
@@ -133,11 +178,16 @@ impl Barnes {
 
     /// Reads all bodies, from those of the own part on, so that not all ranks ask the first one
     /// first.
-    fn read_all(&self, machine: &Machine<'_, '_>, bodies: Shared<Body>) -> Result<Vec<Body>> {
+    fn read_all<T: Plain + Default>(
+        &self,
+        machine: &Machine<'_, '_>,
+        shared: Shared<T>,
+    ) -> Result<Vec<T>> {
         let begin = machine.part(self.count).start;
-        let mut all = machine.dsm.view(bodies, begin..self.count)?.to_vec();
-        all.extend(machine.dsm.view(bodies, 0..begin)?.iter());
-        all.rotate_right(begin);
+        let mut all = vec![T::default(); self.count];
+        let (before, after) = all.split_at_mut(begin);
+        machine.dsm.view(shared, begin..self.count)?.copy_to(0, after);
+        machine.dsm.view(shared, 0..begin)?.copy_to(0, before);
         Ok(all)
     }
 
@@ -196,7 +246,8 @@ fn advance(body: &mut Body) {
 
 impl Kernel for Barnes {
     fn bytes(&self) -> u64 {
-        (self.count * size_of::<Body>() + self.steps * 8) as u64 + (1 << 16)
+        let body = size_of::<Body>() + if self.is_published { 0 } else { size_of::<Point>() };
+        (self.count * body + self.steps * 8) as u64 + (1 << 16)
     }
 
     fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
@@ -204,9 +255,10 @@ impl Kernel for Barnes {
         let reaches = machine.dsm.alloc_at::<f64>(self.steps + 1, Placement::Pages)?;
         self.bodies = Some(bodies);
         let shared = Places { bodies, reaches };
-        match self.has_zones {
-            true => self.run_zones(machine, shared),
-            false => self.run_parts(machine, shared),
+        match (self.has_zones, self.is_published) {
+            (true, _) => self.run_zones(machine, shared),
+            (false, true) => self.run_parts(machine, shared),
+            (false, false) => self.run_points(machine, shared),
         }
     }
 
@@ -223,8 +275,8 @@ impl Kernel for Barnes {
         let mut bodies: Vec<Body> =
             part(self.count, 0, 1).map(|number| self.first(number)).collect();
         for _ in 0..self.steps {
-            let all = bodies.clone();
-            let tree = Tree::new(&all, reach(&all));
+            let all = points_of(&bodies);
+            let tree = Tree::new(&all, reach(&bodies));
             for (number, body) in bodies.iter_mut().enumerate() {
                 tree.pull(&all, number, body);
                 advance(body);
@@ -263,7 +315,7 @@ impl Cell {
     const EMPTY: Cell = Cell { parts: [Part::Empty; 8], mass: 0.0, middle: [0.0; 3] };
 
     /// Takes bodies at one place, which act as one.
-    fn merge(&mut self, bodies: &[Body], numbers: &[usize]) {
+    fn merge(&mut self, bodies: &[Point], numbers: &[usize]) {
         for body in numbers.iter().map(|&number| &bodies[number]) {
             self.mass += body.mass;
             (0..3).for_each(|axis| self.middle[axis] += body.mass * body.place[axis]);
@@ -293,7 +345,7 @@ impl Cube {
 }
 
 impl Tree {
-    fn new(bodies: &[Body], reach: f64) -> Tree {
+    fn new(bodies: &[Point], reach: f64) -> Tree {
         let mut tree = Tree { cells: vec![Cell::EMPTY], size: 2.0 * reach.max(1e-9) };
         let mut numbers: Vec<usize> = (0..bodies.len()).collect();
         let cube = Cube { centre: [0.0; 3], half: tree.size / 4.0, depth: DEPTH };
@@ -305,7 +357,7 @@ impl Tree {
     /// Divides bodies among the parts of a cell, and on down. `sorted` is room for as many.
     fn divide(
         &mut self,
-        bodies: &[Body],
+        bodies: &[Point],
         numbers: &mut [usize],
         sorted: &mut [usize],
         cell: usize,
@@ -344,7 +396,7 @@ impl Tree {
     }
 
     /// Sums up what is in a cell.
-    fn weigh(&mut self, bodies: &[Body], cell: usize) {
+    fn weigh(&mut self, bodies: &[Point], cell: usize) {
         let (mut mass, mut moment) = (self.cells[cell].mass, self.cells[cell].middle);
         for part in self.cells[cell].parts {
             let (weight, place) = match part {
@@ -396,7 +448,7 @@ impl Tree {
     }
 
     /// What pulls at a body; returns how many did.
-    fn pull(&self, bodies: &[Body], number: usize, body: &mut Body) -> usize {
+    fn pull(&self, bodies: &[Point], number: usize, body: &mut Body) -> usize {
         let (mut pull, mut acted) = ([0.0; 3], 0);
         let mut open = vec![(0, self.size)];
         let mut act = |place: &[f64; 3], mass: f64, distance2: f64| {
@@ -453,11 +505,12 @@ mod tests {
     fn a_tree_pulls_about_as_all_bodies_do() {
         let kernel = Barnes::new(&[300], 1, false, true).unwrap();
         let bodies: Vec<Body> = (0..300).map(|number| kernel.first(number)).collect();
-        let tree = Tree::new(&bodies, reach(&bodies));
+        let points = points_of(&bodies);
+        let tree = Tree::new(&points, reach(&bodies));
         assert!((tree.cells[0].mass - 1.0).abs() < 1e-9);
         for number in (0..300).step_by(17) {
             let mut body = bodies[number];
-            assert!(tree.pull(&bodies, number, &mut body) < 300);
+            assert!(tree.pull(&points, number, &mut body) < 300);
             let mut exact = [0.0; 3];
             for (at, other) in bodies.iter().enumerate().filter(|&(at, _)| at != number) {
                 let near = distance2(&other.place, &bodies[number].place) + SOFTENING * SOFTENING;
@@ -479,10 +532,11 @@ mod tests {
         let mut bodies: Vec<Body> = (0..500).map(|number| kernel.first(number)).collect();
         // Two at one place: one of them has no leaf.
         bodies[7].place = bodies[8].place;
-        let tree = Tree::new(&bodies, reach(&bodies));
+        let points = points_of(&bodies);
+        let tree = Tree::new(&points, reach(&bodies));
         for (number, body) in bodies.clone().iter().enumerate() {
             let mut body = *body;
-            tree.pull(&bodies, number, &mut body);
+            tree.pull(&points, number, &mut body);
             bodies[number].cost = body.cost;
         }
         let total: f64 = bodies.iter().map(|body| body.cost).sum();
@@ -503,8 +557,7 @@ mod tests {
     #[test]
     fn bodies_at_one_place_end_somewhere() {
         let body = Body { place: [0.5; 3], mass: 0.25, ..Body::default() };
-        let bodies = [body; 4];
-        let tree = Tree::new(&bodies, 1.0);
+        let tree = Tree::new(&points_of(&[body; 4]), 1.0);
         assert!((tree.cells[0].mass - 1.0).abs() < 1e-9);
     }
 }

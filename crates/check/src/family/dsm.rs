@@ -1,5 +1,6 @@
 //! Shared pages: small programs without races see what a sequentially consistent memory would show.
 
+mod ahead;
 mod domains;
 mod programs;
 

@@ -1,29 +1,99 @@
 //! Accesses to the pages of a domain: they are brought up to date, opened, and mapped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::Processing;
 
+use super::chain::DIFF_HEADER;
+use super::pattern::{AHEAD_MAX, Ahead};
 use super::request::{self, Answer, Delivered, PAGES_MAX, Wanted, Words};
 use super::table::{Field, SECTIONS, Section, Source, Table};
 use super::{Domain, State};
 use crate::coherence::{Allowed, Coherence};
 use crate::variant::Variant;
 
+/// The most pages of a view that are opened ahead of their first access.
+const OPENED_AHEAD: u32 = 15;
+
 /// The domains to be asked, each with what is wanted of it, and the pages without a copy, each with
 /// the domain that has one.
+#[derive(Default)]
 struct Lacking {
+    /// The first one is touched.
     pages: Vec<u32>,
+    /// Whether the others are more than a guess.
+    is_likely: bool,
     keepers: Vec<(u32, u32)>,
-    sources: Vec<(u32, Vec<Wanted>)>,
+    sources: BTreeMap<u32, Vec<Wanted>>,
+}
+
+impl Lacking {
+    /// Adds a page that comes from these domains.
+    fn add(&mut self, section: &Section, page: u32, domains: &BTreeSet<u32>) {
+        self.pages.push(page);
+        if let Some(keeper) = section.field(page, Field::CopyAt).checked_sub(1) {
+            self.keepers.push((page, keeper as u32));
+        }
+        for &domain in domains {
+            let Source { wanted, applied } = section.source(page, domain);
+            if wanted > applied {
+                let wanted = Wanted { page, after: applied, upto: wanted };
+                self.sources.entry(domain).or_default().push(wanted);
+            }
+        }
+    }
+}
+
+impl Table {
+    fn lacks(&self, page: u32, domain: u32) -> bool {
+        let Source { wanted, applied } = self.source(page, domain);
+        wanted > applied
+    }
+
+    /// Returns the domains that are asked for what a page lacks.
+    fn domains_for(&self, page: u32) -> BTreeSet<u32> {
+        let keeper = self.field(page, Field::CopyAt).checked_sub(1).map(|keeper| keeper as u32);
+        let domains = 0..self.extents.domains as u32;
+        domains.filter(|&domain| self.lacks(page, domain)).chain(keeper).collect()
+    }
+
+    /// Returns whether these domains have all that a page lacks.
+    fn comes_from(&self, page: u32, domains: &BTreeSet<u32>) -> bool {
+        let keeper = self.field(page, Field::CopyAt).checked_sub(1);
+        let pending = domains.iter().filter(|&&domain| self.lacks(page, domain)).count();
+        keeper.is_none_or(|keeper| domains.contains(&(keeper as u32)))
+            && pending as u64 == self.field(page, Field::Pending)
+    }
+}
+
+/// Returns whether a page follows another one that allows the same.
+fn is_next(last: &(u32, Allowed), next: &(u32, Allowed)) -> bool {
+    *next == (last.0 + 1, last.1)
 }
 
 /// A diff, and the domain that made it.
 struct Fetched {
     domain: u32,
     diff: Delivered,
+}
+
+/// A page as another domain has it.
+struct PageCopy {
+    page: u32,
+    home: Rank,
+    words: Vec<u32>,
+}
+
+/// A diff that is fetched from its place.
+#[derive(Debug, Clone, Copy)]
+struct StoredAt {
+    home: Rank,
+    at: usize,
+    words: usize,
+    /// Its place among those that were asked for.
+    index: usize,
 }
 
 impl<V: Variant> Coherence<'_, V> {
@@ -75,7 +145,8 @@ impl<V: Variant> Coherence<'_, V> {
         self.records.statistics.read_faults += 1;
         self.state_mut()?.counts[page as usize].read_faults += 1;
         let is_wanted = self.note_touch(page)?;
-        self.bring(page)?;
+        let ahead = self.bring(page)?;
+        self.map_ahead(&ahead)?;
         // Ranks of the domain write it already: a store of this one needs nothing more.
         let section = self.enter_unmarked()?;
         if is_wanted {
@@ -98,7 +169,8 @@ impl<V: Variant> Coherence<'_, V> {
         self.records.statistics.write_faults += 1;
         self.state_mut()?.counts[page as usize].write_faults += 1;
         let is_wanted = self.note_touch(page)?;
-        self.bring(page)?;
+        let ahead = self.bring(page)?;
+        self.map_ahead(&ahead)?;
         let section = self.enter_unmarked()?;
         if is_wanted {
             section.note_touched(page);
@@ -107,11 +179,73 @@ impl<V: Variant> Coherence<'_, V> {
         section.begin_writing(page, self.state()?.mapped[page as usize]);
         drop(section);
         if is_opened {
-            self.records.statistics.twins += 1;
-            self.state_mut()?.counts[page as usize].twins += 1;
-            self.context.charge(Processing::Bytes(self.page_words * 4));
+            self.note_twin(page)?;
         }
-        self.map_page(page, Allowed::Writing)
+        self.map_page(page, Allowed::Writing)?;
+        self.open_ahead(page)
+    }
+
+    /// Opens the next pages of the view that is being written, as far as they are up to date. They
+    /// get notices only if they change.
+    fn open_ahead(&mut self, page: u32) -> Result<()> {
+        let Some(view) = self.view.filter(|view| view.is_mut) else { return Ok(()) };
+        let (mut opened, mut end) = (Vec::new(), page + 1);
+        let section = self.enter_unmarked()?;
+        for next in view.after(page, OPENED_AHEAD) {
+            let mapped = self.state()?.mapped[next as usize];
+            if mapped == Allowed::Writing || !section.is_valid(next) {
+                break;
+            }
+            if section.open_for_looks::<V>(next) {
+                opened.push(next);
+            }
+            section.begin_writing(next, mapped);
+            self.state_mut()?.mapped[next as usize] = Allowed::Writing;
+            end = next + 1;
+        }
+        drop(section);
+        opened.into_iter().try_for_each(|next| self.note_twin(next))?;
+        match end - (page + 1) {
+            0 => Ok(()),
+            count => self.guard.allow_ahead(page + 1, count, Allowed::Writing),
+        }
+    }
+
+    fn note_twin(&mut self, page: u32) -> Result<()> {
+        self.records.statistics.twins += 1;
+        self.state_mut()?.counts[page as usize].twins += 1;
+        self.context.charge(Processing::Bytes(self.page_words * 4));
+        Ok(())
+    }
+
+    /// Maps pages that were brought up to date ahead of their first access. The last one is left:
+    /// whether it is touched tells whether the others were worth it.
+    fn map_ahead(&mut self, ahead: &[u32]) -> Result<()> {
+        let Some((&probe, ahead)) = ahead.split_last() else { return Ok(()) };
+        let section = self.enter_unmarked()?;
+        let state = self.state()?;
+        let mut more: Vec<(u32, Allowed)> = Vec::new();
+        for &page in ahead {
+            if state.mapped[page as usize] != Allowed::Nothing || !section.is_valid(page) {
+                continue;
+            }
+            let is_open = section.is_open(page);
+            if is_open {
+                section.begin_writing(page, Allowed::Nothing);
+            }
+            section.note_touched(page);
+            more.push((page, if is_open { Allowed::Writing } else { Allowed::Reading }));
+        }
+        drop(section);
+        let state = self.state_mut()?;
+        let pages: Vec<u32> = more.iter().map(|&(page, _)| page).collect();
+        state.pattern.map(&pages, probe);
+        more.sort_unstable_by_key(|&(page, _)| page);
+        more.iter().for_each(|&(page, what)| state.mapped[page as usize] = what);
+        for run in more.chunk_by(is_next) {
+            self.guard.allow_ahead(run[0].0, run.len() as u32, run[0].1)?;
+        }
+        Ok(())
     }
 
     /// Notes that a page is touched. Returns whether it has to be brought up to date, or was so
@@ -130,13 +264,15 @@ impl<V: Variant> Coherence<'_, V> {
         self.guard.allow(page, 1, what)
     }
 
-    /// Brings a page of the domain's copy up to date.
-    pub(crate) fn bring(&mut self, page: u32) -> Result<()> {
+    /// Brings a page of the domain's copy up to date. Returns the pages that were brought up to
+    /// date with it and are likely to be touched.
+    pub(crate) fn bring(&mut self, page: u32) -> Result<Vec<u32>> {
         self.mark_access()?;
+        let mut ahead = Vec::new();
         loop {
             let section = self.enter_unmarked()?;
             if section.is_valid(page) {
-                return Ok(());
+                return Ok(ahead);
             }
             if section.field(page, Field::Fetcher) != 0 {
                 // Another rank of the domain does.
@@ -164,106 +300,156 @@ impl<V: Variant> Coherence<'_, V> {
             let mut statistics = self.records.statistics;
             self.state_mut()?.pattern.note(&lacking.pages, &mut statistics);
             self.records.statistics = statistics;
+            ahead = if lacking.is_likely { lacking.pages[1..].to_vec() } else { Vec::new() };
         }
     }
 
-    /// Claims a page, and those that were brought up to date after it before, for this rank to
-    /// bring them up to date.
+    /// Claims a page, and those that are likely to be touched after it, for this rank to bring them
+    /// up to date. All of them come from the domains that the first one comes from, with the same
+    /// requests.
     fn claim(&self, section: &Section, page: u32) -> Result<Lacking> {
-        let is_free =
-            |&page: &u32| !section.is_valid(page) && section.field(page, Field::Fetcher) == 0;
-        let ahead = self.state()?.pattern.ahead_of(page);
-        let pages: Vec<u32> = [page].into_iter().chain(ahead).filter(is_free).collect();
-        let mut sources: BTreeMap<u32, Vec<Wanted>> = BTreeMap::new();
-        let mut keepers = Vec::new();
-        for &page in &pages {
-            section.set_field(page, Field::Fetcher, u64::from(self.me.0) + 1);
-            if let Some(keeper) = section.field(page, Field::CopyAt).checked_sub(1) {
-                keepers.push((page, keeper as u32));
+        let pattern = &self.state()?.pattern;
+        let Ahead { pages: ahead, is_likely } = match self.view {
+            Some(view) if !pattern.is_known(page) && view.contains(page) => {
+                let pages = view.after(page, AHEAD_MAX as u32).collect();
+                Ahead { pages, is_likely: true }
             }
-            for domain in 0..section.extents.domains as u32 {
-                let Source { wanted, applied } = section.source(page, domain);
-                if wanted > applied {
-                    let wanted = Wanted { page, after: applied, upto: wanted };
-                    sources.entry(domain).or_default().push(wanted);
+            _ => pattern.ahead_of(page),
+        };
+        let mut lacking = Lacking { is_likely, ..Lacking::default() };
+        let asked = section.domains_for(page);
+        lacking.add(section, page, &asked);
+        for page in ahead {
+            let is_free = !section.is_valid(page) && section.field(page, Field::Fetcher) == 0;
+            // A neighbour without a copy may never be used here, and is a whole page.
+            let may_come = pattern.is_known(page) || section.field(page, Field::CopyAt) == 0;
+            if is_free && may_come && section.comes_from(page, &asked) {
+                lacking.add(section, page, &asked);
+            }
+        }
+        for &page in &lacking.pages {
+            section.set_field(page, Field::Fetcher, u64::from(self.me.0) + 1);
+        }
+        Ok(lacking)
+    }
+
+    /// Fetches diffs and whole pages from other domains. The diffs have the order in which they are
+    /// applied; a page whose words are all in one of them is not fetched, and what came before that
+    /// one is left out.
+    fn fetch(&mut self, lacking: &Lacking) -> Result<(Vec<PageCopy>, Vec<Fetched>)> {
+        let mut fetched = self.ask_all(lacking)?;
+        fetched.sort_by_key(|fetched| (fetched.diff.order, fetched.domain));
+        let mut is_whole: BTreeSet<u32> = BTreeSet::new();
+        let mut later = Vec::new();
+        for fetched in fetched.into_iter().rev() {
+            if is_whole.contains(&fetched.diff.page) {
+                continue;
+            }
+            if fetched.diff.is_whole {
+                is_whole.insert(fetched.diff.page);
+                if !V::KEEPS_LATER_DIFFS {
+                    later.retain(|later: &Fetched| later.diff.page != fetched.diff.page);
                 }
             }
+            later.push(fetched);
         }
-        Ok(Lacking { pages, keepers, sources: sources.into_iter().collect() })
-    }
-
-    /// Fetches whole pages and diffs from other domains.
-    fn fetch(&mut self, lacking: &Lacking) -> Result<(Vec<Vec<u32>>, Vec<Fetched>)> {
-        let words = self.page_words;
+        later.reverse();
         let mut copies = Vec::new();
         for &(page, keeper) in &lacking.keepers {
-            let mut copy = vec![0; words];
-            let home = self.domain_home(keeper)?;
-            self.context.get(self.memory.copy.at(home, page as usize * words), &mut copy)?;
-            self.records.statistics.cold_misses += 1;
-            self.count(2, words * 4);
-            copies.push(copy);
+            if !is_whole.contains(&page) {
+                let (home, words) = (self.domain_home(keeper)?, vec![0; self.page_words]);
+                copies.push(PageCopy { page, home, words });
+            }
         }
+        self.get_all(&mut copies, &mut later)?;
+        Ok((copies, later))
+    }
+
+    /// Asks the agents of all domains that have written the pages for their diffs.
+    fn ask_all(&mut self, lacking: &Lacking) -> Result<Vec<Fetched>> {
         let mut fetched = Vec::new();
+        let mut open: Vec<(u32, Vec<Wanted>)> = Vec::new();
         for (domain, wanted) in &lacking.sources {
-            for wanted in wanted.chunks(PAGES_MAX) {
-                self.ask_for(*domain, wanted, &mut fetched)?;
+            open.extend(wanted.chunks(PAGES_MAX).map(|wanted| (*domain, wanted.to_vec())));
+        }
+        let handler = self.state()?.handler;
+        while !open.is_empty() {
+            let mut requests = Vec::with_capacity(open.len());
+            for (domain, wanted) in &open {
+                let home = self.domain_home(*domain)?;
+                let node = self.context.topology().node_of(home);
+                requests.push((node, request::write_request(home, wanted).into_bytes()));
+            }
+            let replies = self.context.call_all(handler, &requests)?;
+            let mut is_busy = false;
+            let asked = std::mem::take(&mut open);
+            for (((domain, wanted), (_, request)), reply) in
+                asked.into_iter().zip(&requests).zip(&replies)
+            {
+                self.count(2, request.len() + reply.len());
+                match request::read_answer(&wanted, reply)? {
+                    Answer::Busy => {
+                        is_busy = true;
+                        open.push((domain, wanted));
+                    }
+                    Answer::Diffs { diffs, rest } => {
+                        fetched.extend(diffs.into_iter().map(|diff| Fetched { domain, diff }));
+                        if !rest.is_empty() {
+                            open.push((domain, rest));
+                        }
+                    }
+                }
+            }
+            if is_busy {
+                self.context.relax()?;
             }
         }
-        self.fetch_stored(&mut fetched)?;
-        Ok((copies, fetched))
+        Ok(fetched)
     }
 
-    /// Asks the agent of a domain's node for diffs.
-    fn ask_for(&mut self, domain: u32, wanted: &[Wanted], into: &mut Vec<Fetched>) -> Result<()> {
-        let home = self.domain_home(domain)?;
-        let (node, handler) = (self.context.topology().node_of(home), self.state()?.handler);
-        let mut wanted = wanted.to_vec();
-        while !wanted.is_empty() {
-            let request = request::write_request(home, &wanted);
-            let reply = self.context.call(node, handler, request.bytes())?;
-            self.count(2, request.bytes().len() + reply.len());
-            match request::read_answer(&wanted, &reply)? {
-                Answer::Busy => self.context.relax()?,
-                Answer::Diffs { diffs, rest } => {
-                    into.extend(diffs.into_iter().map(|diff| Fetched { domain, diff }));
-                    wanted = rest;
-                }
+    /// Gets copies of pages, and the diffs that were too long for a reply, all at once. Diffs that
+    /// are stored one after the other come together.
+    fn get_all(&mut self, copies: &mut [PageCopy], fetched: &mut [Fetched]) -> Result<()> {
+        let mut stored: Vec<StoredAt> = Vec::new();
+        for (index, Fetched { domain, diff }) in fetched.iter().enumerate() {
+            if let Words::Stored { at, words } = diff.words {
+                stored.push(StoredAt { home: self.domain_home(*domain)?, at, words, index });
             }
         }
-        Ok(())
-    }
-
-    /// Fetches the diffs that were too long for a reply, all at once.
-    fn fetch_stored(&mut self, fetched: &mut [Fetched]) -> Result<()> {
-        let mut bytes = 0;
-        let mut count = 0;
-        let mut each: Vec<(Rank, usize, &mut Delivered, Vec<u32>)> = Vec::new();
-        for Fetched { domain, diff } in &mut *fetched {
-            match diff.words {
-                Words::Here(ref words) => bytes += words.len() * 4,
-                Words::Stored { at, words } => {
-                    each.push((self.domain_home(*domain)?, at, diff, vec![0; words]));
-                }
+        stored.sort_by_key(|stored| (stored.home, stored.at));
+        let follows = |last: &StoredAt, next: &StoredAt| {
+            last.home == next.home && last.at + last.words + DIFF_HEADER >= next.at
+        };
+        let mut runs: Vec<(&[StoredAt], Vec<u32>)> = Vec::new();
+        for run in stored.chunk_by(follows) {
+            let last = run[run.len() - 1];
+            runs.push((run, vec![0; last.at + last.words - run[0].at]));
+        }
+        let memory = &self.memory;
+        let page_words = self.page_words;
+        self.context.scope(|scope| {
+            // The scope waits for all.
+            for copy in &mut *copies {
+                let from = memory.copy.at(copy.home, copy.page as usize * page_words);
+                let _ = scope.get_nb(from, &mut copy.words)?;
+            }
+            for (run, words) in &mut runs {
+                let _ = scope.get_nb(memory.diffs.at(run[0].home, run[0].at), words)?;
+            }
+            Ok(())
+        })?;
+        let mut gets = (copies.len(), copies.len() * page_words * 4);
+        for (run, words) in runs {
+            gets = (gets.0 + 1, gets.1 + words.len() * 4);
+            for stored in run {
+                let begin = stored.at - run[0].at;
+                let words = words[begin..begin + stored.words].to_vec();
+                fetched[stored.index].diff.words = Words::Here(words);
             }
         }
-        if !each.is_empty() {
-            let diffs = &self.memory.diffs;
-            self.context.scope(|scope| {
-                for (home, at, _, words) in &mut each {
-                    // The scope waits for it.
-                    let _ = scope.get_nb(diffs.at(*home, *at), words)?;
-                }
-                Ok(())
-            })?;
-            for (_, _, diff, words) in each {
-                bytes += words.len() * 4;
-                count += 1;
-                self.records.statistics.bytes += words.len() as u64 * 4;
-                diff.words = Words::Here(words);
-            }
-        }
-        self.records.statistics.messages += 2 * count;
+        self.count(2 * gets.0 as u64, gets.1);
+        let bytes = fetched.iter().map(|fetched| fetched.diff.words.len() * 4).sum::<usize>();
+        self.records.statistics.cold_misses += copies.len() as u64;
         self.records.statistics.diffs_applied += fetched.len() as u64;
         self.records.statistics.diff_bytes += bytes as u64;
         self.context.charge(Processing::Bytes(bytes));
@@ -276,14 +462,15 @@ impl<V: Variant> Coherence<'_, V> {
         &self,
         section: &Section,
         lacking: &Lacking,
-        copies: &[Vec<u32>],
+        copies: &[PageCopy],
         mut fetched: Vec<Fetched>,
     ) {
-        for (&(page, _), copy) in lacking.keepers.iter().zip(copies) {
-            section.write(&section.copy, page, 0, copy);
+        for copy in copies {
+            section.write(&section.copy, copy.page, 0, &copy.words);
+        }
+        for &(page, _) in &lacking.keepers {
             section.set_field(page, Field::CopyAt, 0);
         }
-        fetched.sort_by_key(|fetched| (fetched.diff.order, fetched.domain));
         if !V::ORDERS_DIFFS {
             fetched.reverse();
         }
@@ -349,8 +536,7 @@ impl<V: Variant> Coherence<'_, V> {
             shrinks
         });
         self.records.statistics = statistics;
-        let follows = |last: &(u32, Allowed), next: &(u32, Allowed)| *next == (last.0 + 1, last.1);
-        for run in less.chunk_by(follows) {
+        for run in less.chunk_by(is_next) {
             self.guard.allow(run[0].0, run.len() as u32, run[0].1)?;
         }
         Ok(())

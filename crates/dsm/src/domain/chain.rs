@@ -21,12 +21,12 @@ use zerocopy::IntoBytes;
 
 use super::table::{COMPARED, DIFF_WORDS, DIFFS_MADE, Field, ORDER, Table};
 use crate::coherence::Allowed;
-use crate::diff::{self, Made};
+use crate::diff;
 use crate::variant::Variant;
 
 /// The words ahead of a stored diff: the place of the one before plus 1, the number of its notice
 /// in two halves, its order, its length, and whether it was asked for.
-const DIFF_HEADER: usize = 6;
+pub(super) const DIFF_HEADER: usize = 6;
 /// The last of them.
 const WANTED: usize = 5;
 
@@ -38,6 +38,11 @@ pub(super) const IDLE_MAX: u64 = 2;
 const STREAK_MIN: u64 = 3;
 /// The diffs of other domains that are compared with a domain's own, for each page.
 const NOTED_MAX: u64 = 16;
+
+/// Returns the head of the one run of a diff of all words of a page.
+fn whole_run(page_words: usize) -> u32 {
+    ((page_words - 1) as u32) << 16
+}
 
 /// A diff that is stored, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +72,24 @@ impl Table {
     /// Makes a twin of a page, unless it has one: ranks of the domain may store to it then. Returns
     /// whether it was made.
     pub(crate) fn open(&self, page: u32) -> bool {
+        let is_opened = self.make_twin(page);
+        if is_opened {
+            self.push_unnoticed(page.into());
+        }
+        is_opened
+    }
+
+    /// Like [`Table::open`], for a page that may not be written after all: it gets a notice only if
+    /// it changes.
+    pub(crate) fn open_for_looks<V: Variant>(&self, page: u32) -> bool {
+        let is_opened = self.make_twin(page);
+        if is_opened && V::LOOKS_AT_OPENED {
+            self.push_unnoticed(u64::from(page) | COMPARED);
+        }
+        is_opened
+    }
+
+    fn make_twin(&self, page: u32) -> bool {
         if self.is_open(page) {
             return false;
         }
@@ -74,7 +97,6 @@ impl Table {
         self.write(&self.twins, page, 0, &words);
         self.set_field(page, Field::Open, 1);
         self.set_field(page, Field::Idle, 0);
-        self.push_unnoticed(page.into());
         true
     }
 
@@ -170,10 +192,13 @@ impl Table {
             return Ok(());
         }
         let (twin, words) = (self.twin_of(page), self.page_of(page));
-        let mut diff = vec![0; DIFF_HEADER];
-        match diff::make(&twin, &words, &mut diff) {
-            Made::Whole => diff.insert(DIFF_HEADER, ((words.len() - 1) as u32) << 16),
-            Made::Nothing | Made::Runs(_) => {}
+        let mut diff = Vec::with_capacity(DIFF_HEADER + 1 + words.len());
+        diff.resize(DIFF_HEADER, 0);
+        if twin.iter().zip(&words).all(|(was, is)| was != is) {
+            diff.push(whole_run(words.len()));
+            diff.extend_from_slice(&words);
+        } else {
+            diff::make(&twin, &words, &mut diff);
         }
         let order = self.field(page, Field::NoticedOrder) as u32;
         if diff.len() > DIFF_HEADER {
@@ -217,30 +242,46 @@ impl Table {
         debug_assert!(is_inside, "word {at} of the diffs of a domain");
     }
 
-    /// Returns the stored diffs of a page whose notices have numbers after `after`, up to `upto`.
-    pub(crate) fn stored(&self, page: u32, after: u64, upto: u64) -> Vec<StoredDiff> {
-        let mut found = Vec::new();
-        // The newest first, so that those that were fetched long ago cost nothing.
+    /// Returns the stored diffs of a page, the newest first: those that were fetched long ago cost
+    /// nothing.
+    fn newest_diffs(&self, page: u32) -> impl Iterator<Item = StoredDiff> {
         let mut next = self.field(page, Field::LastDiff);
-        while next != 0 {
-            let at = next as usize - 1;
+        std::iter::from_fn(move || {
+            let at = (next as usize).checked_sub(1)?;
             let mut header = [0u32; DIFF_HEADER];
             if !self.diffs.get(at as u64 * 4, header.as_mut_bytes()) {
-                break;
+                return None;
             }
             let [link, low, high, order, words, _] = header;
-            let number = u64::from(low) | (u64::from(high) << 32);
-            if number <= after {
-                break;
-            }
-            if number <= upto {
-                let (at, words) = (at + DIFF_HEADER, words as usize);
-                found.push(StoredDiff { number, order, at, words });
-            }
             next = link.into();
-        }
+            let number = u64::from(low) | (u64::from(high) << 32);
+            Some(StoredDiff { number, order, at: at + DIFF_HEADER, words: words as usize })
+        })
+    }
+
+    /// Returns the stored diffs of a page whose notices have numbers after `after`, up to `upto`.
+    pub(crate) fn stored(&self, page: u32, after: u64, upto: u64) -> Vec<StoredDiff> {
+        let newer = self.newest_diffs(page).take_while(|diff| diff.number > after);
+        let mut found: Vec<StoredDiff> = newer.filter(|diff| diff.number <= upto).collect();
         found.reverse();
         found
+    }
+
+    /// Returns whether a stored diff has all words of its page. Its length does not say: two runs
+    /// of all words but one are as long.
+    pub(super) fn is_whole<V: Variant>(&self, diff: &StoredDiff) -> bool {
+        if diff.words <= self.extents.page_words || !V::TELLS_WHOLE {
+            return diff.words > self.extents.page_words;
+        }
+        let mut head = 0u32;
+        let is_inside = self.diffs.get(diff.at as u64 * 4, head.as_mut_bytes());
+        is_inside && head == whole_run(self.extents.page_words)
+    }
+
+    /// Returns the number of the last stored diff of a page up to `upto`, or 0.
+    pub(super) fn last_diff(&self, page: u32, upto: u64) -> u64 {
+        let found = self.newest_diffs(page).find(|diff| diff.number <= upto);
+        found.map_or(0, |diff| diff.number)
     }
 
     /// Notes whether words of another domain that are merged into a page are words that this one

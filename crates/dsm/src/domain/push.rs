@@ -7,8 +7,9 @@
 //!            whether it is wanted.
 //! State:     for each page the domains that want its diffs; the list of pages that were touched.
 //! Invariant: a diff that was pushed is applied as if it had been asked for at the end of the
-//!            barrier: to a page that lacks nothing else, when all notices are known.
-//! Ordering:  `a_push_over_other_words_is_caught`.
+//!            barrier, when all notices are known: to a page that lacks nothing else than what was
+//!            pushed, of this epoch or of one before.
+//! Ordering:  `a_push_over_other_words_is_caught`, `a_push_after_a_gap_is_caught`.
 //! Cost:      no message; the words of the diffs in messages that are sent anyway.
 //! Checked:   with all programs of domains that meet; `farside check dsm`.
 
@@ -35,10 +36,18 @@ const DOMAINS_MAX: u32 = 64;
 pub(crate) struct Pushed {
     domain: u32,
     page: u32,
-    /// The number of the notice that they belong to.
+    /// The number of the notice of the diff before them, and that of the last of them.
+    after: u64,
     upto: u64,
-    /// The diffs, each with the number of its notice.
-    diffs: Vec<(u64, Vec<u32>)>,
+    diffs: Vec<PushedDiff>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PushedDiff {
+    /// The number of its notice, and the order.
+    number: u64,
+    order: u32,
+    words: Vec<u32>,
 }
 
 impl<V: Variant> Coherence<'_, V> {
@@ -87,17 +96,19 @@ impl<V: Variant> Coherence<'_, V> {
         let section = self.enter_unmarked()?;
         let pages = section.extents.pages as u32;
         for _ in 0..reader.number()? {
-            let (page, upto, count) = (reader.number()?, reader.wide()?, reader.number()?);
+            let (page, after, upto) = (reader.number()?, reader.wide()?, reader.wide()?);
+            let count = reader.number()?;
             let mut diffs = Vec::new();
             for _ in 0..count {
-                let (number, words) = (reader.wide()?, reader.number()? as usize);
+                let (number, order) = (reader.wide()?, reader.number()?);
+                let words = reader.number()? as usize;
                 let bytes = reader.raw(words * 4)?;
                 let word = |bytes: &[u8]| u32::from_le_bytes(std::array::from_fn(|at| bytes[at]));
-                diffs.push((number, bytes.chunks_exact(4).map(word).collect()));
+                let words = bytes.chunks_exact(4).map(word).collect();
+                diffs.push(PushedDiff { number, order, words });
             }
-            // What it lacked before is not in these diffs.
-            if page < pages && section.is_valid(page) {
-                self.pushed.push(Pushed { domain, page, upto, diffs });
+            if page < pages {
+                self.pushed.push(Pushed { domain, page, after, upto, diffs });
             }
         }
         for _ in 0..reader.number()? {
@@ -112,33 +123,37 @@ impl<V: Variant> Coherence<'_, V> {
     /// Merges what was pushed, when the notices of all domains are known and all ranks of this one
     /// are in the barrier.
     pub(crate) fn apply_pushed(&mut self) -> Result<()> {
-        let all = std::mem::take(&mut self.pushed);
+        let mut all = std::mem::take(&mut self.pushed);
+        all.sort_by_key(|pushed| pushed.page);
         let section = self.enter_unmarked()?;
-        for Pushed { domain, page, upto, diffs } in all {
-            let source = section.source(page, domain);
-            let is_all = section.field(page, Field::Pending) == 1
+        for of_page in all.chunk_by(|one, next| one.page == next.page) {
+            let page = of_page[0].page;
+            let fits: Vec<&Pushed> =
+                of_page.iter().filter(|pushed| section.is_next::<V>(pushed)).collect();
+            // One that is lacking may have come before these.
+            let is_all = section.field(page, Field::Pending) == fits.len() as u64
                 && section.field(page, Field::CopyAt) == 0
                 || !V::PUSHES_ALONE;
-            let is_wanted = source.wanted == upto && source.applied < upto;
-            if !is_all || !is_wanted || section.field(page, Field::Fetcher) != 0 {
+            if fits.is_empty() || !is_all || section.field(page, Field::Fetcher) != 0 {
                 continue;
             }
-            // Some of them may have been fetched, by a rank that acquired a lock.
-            let new: Vec<&Vec<u32>> = diffs
-                .iter()
-                .filter(|(number, _)| *number > source.applied)
-                .map(|(_, words)| words)
-                .collect();
-            for words in &new {
+            let mut diffs: Vec<(u32, u32, &[u32])> = Vec::new();
+            for Pushed { domain, diffs: made, upto, .. } in fits {
+                let source = section.source(page, *domain);
+                // Some of them may have been fetched, by a rank that acquired a lock.
+                let new = made.iter().filter(|diff| diff.number > source.applied);
+                diffs.extend(new.map(|diff| (diff.order, *domain, &diff.words[..])));
+                section.set_source(page, *domain, Source { applied: *upto, ..source });
+            }
+            diffs.sort_by_key(|&(order, domain, _)| (order, domain));
+            for (_, _, words) in &diffs {
                 section.note_words(page, words);
                 section.merge::<V>(page, words);
                 self.records.statistics.diff_bytes += words.len() as u64 * 4;
             }
-            section.set_source(page, domain, Source { applied: upto, ..source });
-            let count = new.len();
-            self.records.statistics.diffs_applied += count as u64;
+            self.records.statistics.diffs_applied += diffs.len() as u64;
             self.records.statistics.pushed += 1;
-            self.state_mut()?.counts[page as usize].diffs_applied += count as u32;
+            self.state_mut()?.counts[page as usize].diffs_applied += diffs.len() as u32;
         }
         section.forget_touched();
         Ok(())
@@ -146,6 +161,14 @@ impl<V: Variant> Coherence<'_, V> {
 }
 
 impl Table {
+    /// Returns whether diffs that were pushed are all that a page lacks of their domain: they are
+    /// those since the last barrier of all ranks, whose notices this domain may know from a lock.
+    fn is_next<V: Variant>(&self, pushed: &Pushed) -> bool {
+        let source = self.source(pushed.page, pushed.domain);
+        let has_before = source.applied >= pushed.after || !V::HEEDS_GAPS;
+        source.wanted == pushed.upto && source.applied < pushed.upto && has_before
+    }
+
     /// Notes that a domain wants the next diffs of a page.
     fn subscribe(&self, page: u32, domain: u32) {
         let subscribers = self.field(page, Field::Subscribers);
@@ -173,6 +196,7 @@ impl Table {
         }
         let stored = self.stored(page, after, upto);
         into.number(page);
+        into.wide(self.last_diff(page, after));
         into.wide(upto);
         into.number(stored.len() as u32);
         for diff in &stored {
@@ -181,6 +205,7 @@ impl Table {
             debug_assert!(is_inside, "a stored diff of page {page}");
             self.note_wanted(page, diff);
             into.wide(diff.number);
+            into.number(diff.order);
             into.number(diff.words as u32);
             into.raw(&bytes);
         }

@@ -38,6 +38,8 @@ pub(crate) struct Wanted {
 pub(crate) struct Delivered {
     pub(crate) page: u32,
     pub(crate) order: u32,
+    /// Whether it has all words of the page.
+    pub(crate) is_whole: bool,
     pub(crate) words: Words,
 }
 
@@ -46,6 +48,16 @@ pub(crate) struct Delivered {
 pub(crate) enum Words {
     Here(Vec<u32>),
     Stored { at: usize, words: usize },
+}
+
+impl Words {
+    /// Returns their number, that of runs included.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Words::Here(words) => words.len(),
+            Words::Stored { words, .. } => *words,
+        }
+    }
 }
 
 /// A reply.
@@ -125,7 +137,8 @@ pub(crate) fn serve<V: Variant>(served: &Served, bytes_max: usize, asked: &[u8])
             let is_here = used + diff.words * 4 <= bytes_max;
             section.note_wanted(wanted.page, diff);
             diffs.number(diff.order);
-            diffs.number(diff.words as u32);
+            let is_whole = section.is_whole::<V>(diff);
+            diffs.number(2 * diff.words as u32 + u32::from(is_whole));
             diffs.number(if is_here { 0 } else { diff.at as u32 + 1 });
             if is_here {
                 let mut words = vec![0u32; diff.words];
@@ -175,7 +188,7 @@ pub(crate) fn read_answer(wanted: &[Wanted], reply: &[u8]) -> Result<Answer> {
         }
         for _ in 0..count {
             let (order, words, place) = (reader.number()?, reader.number()?, reader.number()?);
-            let words = words as usize;
+            let (words, is_whole) = ((words / 2) as usize, words % 2 == 1);
             let words = match place {
                 0 => {
                     let bytes = reader.raw(words * 4)?;
@@ -185,7 +198,7 @@ pub(crate) fn read_answer(wanted: &[Wanted], reply: &[u8]) -> Result<Answer> {
                 }
                 place => Words::Stored { at: place as usize - 1, words },
             };
-            diffs.push(Delivered { page: wanted.page, order, words });
+            diffs.push(Delivered { page: wanted.page, order, is_whole, words });
         }
     }
     Ok(Answer::Diffs { diffs, rest })

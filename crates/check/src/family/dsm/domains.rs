@@ -6,6 +6,7 @@ use farside::dsm::{BarrierKind, Config, Copies, Diffs, Dsm, Start};
 use farside::sim::{Policy, staged};
 use farside::{Rank, Result};
 
+use super::ahead::{self, most, opened, pushed, pushed_later, whole};
 use super::{Rounds, config, programs as run};
 use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
@@ -23,6 +24,11 @@ fn reclaiming() -> Config {
 /// Four words on each page.
 fn of_four() -> Config {
     Config { page_bytes: 16, ..domains() }
+}
+
+/// More pages than a barrier brings.
+fn of_many() -> Config {
+    Config { bytes: 8 * u64::from(ahead::MANY), ..domains() }
 }
 
 /// A program whose ranks stay until all are done: their nodes make diffs for the others.
@@ -90,8 +96,8 @@ fn pairs() -> Vec<Check> {
 }
 
 /// All checks of domains.
-pub(super) fn all() -> [Vec<Check>; 6] {
-    [pairs(), right(), stores(), deaths(), many(), wrong_ones()]
+pub(super) fn all() -> [Vec<Check>; 7] {
+    [pairs(), right(), stores(), deaths(), many(), wrong_ones(), wrong_ahead()]
 }
 
 /// The promises of locks and barriers.
@@ -183,6 +189,30 @@ fn stores() -> Vec<Check> {
             domains(),
             pushed
         ),
+        on_nodes!(
+            random: "demand-pushed-later",
+            "diffs that come with a barrier do not stand for those that did not come",
+            of_many(),
+            pushed_later
+        ),
+        on_nodes!(
+            random: "demand-whole",
+            "a word is not overtaken by all words of its page",
+            Config { start: Start::Original, ..domains() },
+            whole
+        ),
+        on_nodes!(
+            random: "demand-most",
+            "all words of a page but one leave that one alone",
+            of_four(),
+            most
+        ),
+        on_nodes!(
+            random: "demand-ahead",
+            "pages of a view that are opened with its first one are told of if they change",
+            domains(),
+            opened
+        ),
     ]
     .into_iter()
     .flatten()
@@ -237,7 +267,7 @@ fn many() -> Vec<Check> {
 fn wrong_ones() -> Vec<Check> {
     use mutants::{
         ClosesSilently, ClosesUnderWriters, ForgetsAfterDiff, KeepsChains, MergesBesideTwins,
-        MergesPages, PushesOverOthers, RenewsTwinsEarly,
+        MergesPages, RenewsTwinsEarly,
     };
     vec![
         caught(
@@ -289,12 +319,49 @@ fn wrong_ones() -> Vec<Check> {
             "node:2",
             "that a neighbour had left alone",
         ),
+    ]
+}
+
+/// The wrong ones of what comes, or is opened, before it is asked for.
+fn wrong_ahead() -> Vec<Check> {
+    use mutants::{
+        FetchesWholeOnly, OpensBlindly, PushesOverGaps, PushesOverOthers, TakesMostForWhole,
+    };
+    vec![
         caught(
             "dsm/pushes-over-others",
             "merges a diff that came with a barrier into a page that lacks older ones",
             subject::<PushesOverOthers>(domains(), pushed),
             "node:3",
             "came over one that came with a barrier",
+        ),
+        caught(
+            "dsm/pushes-over-gaps",
+            "merges a diff that came with a barrier into a page that lacks one before it",
+            subject::<PushesOverGaps>(of_many(), pushed_later),
+            "node:3",
+            "before one that came with a barrier",
+        ),
+        caught(
+            "dsm/fetches-whole-only",
+            "takes a diff of all words of a page for all that there is",
+            subject::<FetchesWholeOnly>(domains(), whole),
+            "node:3",
+            "after all words of its page",
+        ),
+        caught(
+            "dsm/takes-most-for-whole",
+            "takes a diff of all words of a page but one for one of all",
+            subject::<TakesMostForWhole>(of_four(), most),
+            "node:3",
+            "before all others of its page",
+        ),
+        caught(
+            "dsm/opens-blindly",
+            "opens pages ahead of their first store, and never looks at them",
+            subject::<OpensBlindly>(domains(), opened),
+            "node:3",
+            "to a page that was opened ahead",
         ),
     ]
 }
@@ -443,25 +510,4 @@ fn retired<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
         return Ok(());
     }
     Err(wrong("misses a store to a page that a neighbour had left alone"))
-}
-
-/// Ranks 1 and 2 count under a lock, and all look at the sum after a barrier: the second time, the
-/// diffs of both come with it.
-fn pushed<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
-    let all = run::words(dsm)?;
-    for round in 1..=2 {
-        if dsm.world().rank() != Rank(0) {
-            dsm.locked(0, |dsm| dsm.set(all, 0, dsm.get(all, 0)? + 1))?;
-        }
-        dsm.barrier()?;
-        let seen = dsm.get(all, 0)?;
-        if seen != 2 * round {
-            return Err(wrong(format!(
-                "sees {seen} of {}: an older word came over one that came with a barrier",
-                2 * round
-            )));
-        }
-        dsm.barrier()?;
-    }
-    Ok(())
 }
