@@ -32,7 +32,7 @@ pub fn tables(records: &[Record]) -> String {
         vec![
             record.ranks.to_string(),
             record.case.clone(),
-            record.number("bytes").map_or("-".into(), |bytes| bytes.to_string()),
+            record.number("bytes").map_or("-".into(), |bytes| Unit::Bytes.format(bytes)),
             figure("p50_ns"),
             figure("p99_ns"),
             of_idle.flatten().map_or("-".into(), times),
