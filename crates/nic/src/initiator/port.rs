@@ -17,7 +17,7 @@ use farside_fabric::{Error, HandlerId, Node, Reply, Result, Ticket};
 use farside_shm::{FarAnswer, Reach};
 use rustc_hash::FxHashMap;
 
-use crate::clock::now_ns;
+use crate::clock::{Turns, now_ns};
 use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::{Origin, SendNow, Wire};
 use crate::transport::direct::{Notice, Owed};
@@ -27,6 +27,8 @@ use crate::wire::request::Request;
 
 /// The number of datagrams that are read before anything else is done.
 const READ_AT_ONCE: u32 = 64;
+/// The length from which on a packet is so long that others run before the next one.
+const LONG_BYTES: usize = 8 << 10;
 /// The length of the longest datagram there is.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// The time after which the far agent is asked again for the answer of a call.
@@ -44,6 +46,8 @@ pub(crate) struct Port {
     reach: Reach,
     calls: FxHashMap<(ServerId, u32), Call>,
     buffer: Box<[u8]>,
+    /// Its thread's turns between long packets that it reads.
+    turns: Turns,
     /// The transfers that the progress thread drives.
     background: Vec<BackgroundTransfer>,
     /// The number of wakeups received.
@@ -92,6 +96,7 @@ impl Port {
             reach,
             calls: FxHashMap::default(),
             buffer,
+            turns: Turns::default(),
             background: Vec::new(),
             wakeups: 0,
             progress_sleeps: false,
@@ -265,13 +270,13 @@ impl Port {
                 return true;
             }
             let Port { endpoint, origin, buffer, wakeups, .. } = self;
-            let mut is_reply = false;
+            let (mut is_reply, mut is_long) = (false, false);
             let came = endpoint.deliver(buffer, &mut |packet, _| {
                 if packet.is_empty() {
                     *wakeups += 1;
                     return;
                 }
-                is_reply = true;
+                (is_reply, is_long) = (true, packet.len() >= LONG_BYTES);
                 // A packet that is refused changes nothing.
                 let _ = origin.receive(packet, now_ns());
             });
@@ -281,6 +286,9 @@ impl Port {
             if is_reply && !self.origin.is_waiting() {
                 // No further reply is awaited.
                 return true;
+            }
+            if is_long {
+                self.turns.pass();
             }
         }
         true

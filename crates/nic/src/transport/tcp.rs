@@ -37,7 +37,7 @@ mod tests {
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         match set_rto_min(&socket, Duration::from_millis(5)) {
             Ok(()) => {
-                // What no kernel accepts shows that this is the option that it should be.
+                // The kernel has read the time: it refuses those that it cannot wait.
                 assert!(set_rto_min(&socket, Duration::ZERO).is_err());
                 assert!(set_rto_min(&socket, Duration::from_secs(3600)).is_err());
             }
