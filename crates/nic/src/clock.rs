@@ -5,6 +5,8 @@ use std::time::Duration;
 /// The longest that a thread sleeps before it checks again whether anything has changed.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 
+/// The length from which on a packet is so long that others run before the next one.
+pub(crate) const TURN_BYTES: usize = 8192;
 /// A thread that yields and gets its processor back only after so long shares it with one that
 /// computes.
 pub(crate) const CROWDED_NS: u64 = 200_000;

@@ -22,8 +22,8 @@ use crate::wire::ServerId;
 /// the one that is to answer may need the processor.
 const LOOKS: u32 = 60;
 
-/// The number of waits for which a thread beside one that computes sleeps at once: the scheduler prefers a thread that
-/// is woken to one that has yielded.
+/// The number of waits for which a thread beside one that computes sleeps at once: the scheduler
+/// prefers a thread that is woken to one that has yielded.
 const SLEEPS_FIRST: u32 = 256;
 
 /// The number of fragments of a fetching operation that are asked for at a time.

@@ -17,7 +17,7 @@ use farside_fabric::{Error, HandlerId, Node, Reply, Result, Ticket};
 use farside_shm::{FarAnswer, Reach};
 use rustc_hash::FxHashMap;
 
-use crate::clock::{Turns, now_ns};
+use crate::clock::{TURN_BYTES, Turns, now_ns};
 use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::{Origin, SendNow, Wire};
 use crate::transport::direct::{Notice, Owed};
@@ -27,8 +27,6 @@ use crate::wire::request::Request;
 
 /// The number of datagrams that are read before anything else is done.
 const READ_AT_ONCE: u32 = 64;
-/// The length from which on a packet is so long that others run before the next one.
-const LONG_BYTES: usize = 8 << 10;
 /// The length of the longest datagram there is.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// The time after which the far agent is asked again for the answer of a call.
@@ -276,7 +274,7 @@ impl Port {
                     *wakeups += 1;
                     return;
                 }
-                (is_reply, is_long) = (true, packet.len() >= LONG_BYTES);
+                (is_reply, is_long) = (true, packet.len() >= TURN_BYTES);
                 // A packet that is refused changes nothing.
                 let _ = origin.receive(packet, now_ns());
             });

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use farside_fabric::Node;
 
-use crate::clock::{CROWDED_NS, Turns, now_ns};
+use crate::clock::{CROWDED_NS, TURN_BYTES, Turns, now_ns};
 use crate::settings::WaitStyle;
 use crate::target::service::{Memory, Service};
 use crate::transport::{PeerAddress, TransportEndpoint};
@@ -18,8 +18,6 @@ use crate::wire::{self, Refused};
 
 /// The number of datagrams that are read before anything else is done.
 const READ_AT_ONCE: u32 = 64;
-/// The length from which on a packet or a reply is so long that others run before the next one.
-const LONG_BYTES: usize = 8 << 10;
 /// The length of the longest datagram there is.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// The time after the last datagram for which a server spins before it sleeps.
@@ -65,7 +63,7 @@ impl Listener {
     ) -> bool {
         let (endpoint, is_long) = (&self.endpoint, Cell::new(false));
         let mut out = |to: PeerAddress, packet: &[u8], by_stream: bool| {
-            is_long.set(is_long.get() || packet.len() >= LONG_BYTES);
+            is_long.set(is_long.get() || packet.len() >= TURN_BYTES);
             if by_stream {
                 endpoint.send_by_stream(to, packet, &[], false);
             } else {
@@ -75,7 +73,7 @@ impl Listener {
         let mut came = false;
         for _ in 0..READ_AT_ONCE {
             let is_one = endpoint.deliver(&mut self.buffer, &mut |packet, carrier| {
-                is_long.set(packet.len() >= LONG_BYTES);
+                is_long.set(packet.len() >= TURN_BYTES);
                 if packet.is_empty() {
                     // A wakeup.
                 } else if wire::is_reply(packet) {
