@@ -207,7 +207,9 @@ mod tests {
                 }
                 came
             });
-            (0..COUNT).for_each(|number| drop(near.send(&number.to_le_bytes()).unwrap()));
+            for number in 0..COUNT {
+                near.send(&number.to_le_bytes()).unwrap();
+            }
             reader.join().unwrap()
         });
         let passed = relay.passed();
