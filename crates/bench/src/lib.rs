@@ -24,8 +24,6 @@
 //! - [`plot`]: figures as SVG;
 //! - [`timing`]: how a batch is timed; [`cores`]: on which processors.
 
-#![forbid(unsafe_code)]
-
 pub mod array;
 pub mod collectives;
 pub mod cores;

@@ -1,8 +1,11 @@
 //! A link between two nodes of this machine: two network namespaces, joined by a pair of virtual
-//! Ethernet interfaces with a given MTU.
+//! Ethernet interfaces with a given MTU, or by a relay that loses packets.
 //!
 //! Loopback carries datagrams of 64 KiB, as no network between hosts does; the link divides them as
 //! an Ethernet would. It needs root and `ip` of iproute2, and goes when the value is dropped.
+
+mod relay;
+mod tun;
 
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,6 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use farside_launch::Hosts;
 
+use self::relay::Relay;
+pub use self::relay::{Passed, Trouble};
 use crate::rivals::output_within;
 
 /// The interface of a node.
@@ -29,11 +34,48 @@ pub struct Link {
     mtu: u32,
     /// The program that runs a command line on a node, as `ssh` does.
     shell: PathBuf,
+    /// What stands between the nodes, if they are not joined directly.
+    relay: Option<Relay>,
 }
 
 impl Link {
-    /// Makes the two nodes. `directory` is where a program that reaches them is written.
+    /// Makes the two nodes, joined directly. `directory` is where a program that reaches them is
+    /// written.
     pub fn new(mtu: u32, directory: &Path) -> Result<Link> {
+        let link = Link::named(mtu, directory)?;
+        link.add_nodes(directory)?;
+        let [first, second] = &link.names;
+        let veth = ["type", "veth", "peer", "name", INTERFACE, "netns", second];
+        ip(&[&["-n", first, "link", "add", INTERFACE], &veth[..]].concat())?;
+        link.configure()?;
+        Ok(link)
+    }
+
+    /// Likewise, with a relay between them, which carries everything at first.
+    pub fn relayed(mtu: u32, directory: &Path) -> Result<Link> {
+        let mut link = Link::named(mtu, directory)?;
+        link.add_nodes(directory)?;
+        let [first, second] = &link.names;
+        let ends = [tun::open(first, INTERFACE)?, tun::open(second, INTERFACE)?];
+        link.configure()?;
+        link.relay = Some(Relay::start(ends)?);
+        Ok(link)
+    }
+
+    /// Tells the relay, if there is one, what happens to packets from now on.
+    pub fn set_trouble(&self, trouble: Trouble) {
+        if let Some(relay) = &self.relay {
+            relay.set(trouble);
+        }
+    }
+
+    /// Returns what has passed the relay, if there is one.
+    pub fn passed(&self) -> Option<Passed> {
+        self.relay.as_ref().map(Relay::passed)
+    }
+
+    /// Returns a link that has names, and nothing else yet.
+    fn named(mtu: u32, directory: &Path) -> Result<Link> {
         ensure!(
             MTUS.contains(&mtu),
             "--mtu {mtu} is no MTU of a link; it is between {} and {}",
@@ -43,23 +85,24 @@ impl Link {
         let name = |index: usize| format!("farside-{}-link{index}", std::process::id());
         // From here on, whatever was made is removed.
         let shell = directory.join(format!("link-shell-{}", std::process::id()));
-        let link = Link { names: [name(0), name(1)], mtu, shell };
-        link.build(directory)?;
-        Ok(link)
+        Ok(Link { names: [name(0), name(1)], mtu, shell, relay: None })
     }
 
-    fn build(&self, directory: &Path) -> Result<()> {
-        let [first, second] = &self.names;
-        ip(&["netns", "add", first])?;
-        ip(&["netns", "add", second])?;
-        let veth = ["type", "veth", "peer", "name", INTERFACE, "netns", second];
-        ip(&[&["-n", first, "link", "add", INTERFACE], &veth[..]].concat())?;
+    /// Gives both interfaces their addresses.
+    fn configure(&self) -> Result<()> {
         for (index, name) in self.names.iter().enumerate() {
             let address = format!("{}/24", self.address(index));
             ip(&["-n", name, "address", "add", &address, "dev", INTERFACE])?;
             ip(&["-n", name, "link", "set", INTERFACE, "mtu", &self.mtu.to_string(), "up"])?;
             ip(&["-n", name, "link", "set", "lo", "up"])?;
         }
+        Ok(())
+    }
+
+    fn add_nodes(&self, directory: &Path) -> Result<()> {
+        let [first, second] = &self.names;
+        ip(&["netns", "add", first])?;
+        ip(&["netns", "add", second])?;
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
         let text = format!(
@@ -151,6 +194,12 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        if let Some(relay) = self.relay.take() {
+            for name in &self.names {
+                let _ = ip(&["-n", name, "link", "delete", INTERFACE]);
+            }
+            relay.join();
+        }
         for name in &self.names {
             // One that was not made need not be removed. The interface goes with it.
             let _ = ip(&["netns", "delete", name]);

@@ -64,8 +64,8 @@ fn collectives_and_small_operations() {
     for case in irregular::Plan::LAYOUT.cases {
         accesses::<irregular::Plan>(2, json!({ "case": case, "operations": 64 }), &[]);
     }
-    for case in ["idle", "beside_bulk", "fair"] {
-        let rest = json!({ "case": case, "second": null });
+    for case in ["idle", "beside_bulk", "fair", "put_relayed", "get_lossy"] {
+        let rest = json!({ "case": case, "bytes": 4096, "second": null });
         assert!(accesses::<sharing::Plan>(4, rest, &[]) > 0, "{case}");
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use farside_namespaces::{Namespaces, RSH};
 use rustix::process::Signal;
-use support::{Farside, farside, farside_after, sorted};
+use support::{Farside, Scratch, farside, farside_after, sorted};
 
 /// A job with two ranks on each of these hosts, each of them a shell that runs `script`.
 fn shells(hosts: &Namespaces, options: &[&str], script: &str) -> Farside {
@@ -107,4 +107,25 @@ fn a_loopback_that_is_down_is_named_before_any_rank_starts() {
     finished.fails_with(&["loopback", "127.0.0.1", "ip link set lo up"]);
     // Ranks of one node need no network at all.
     farside_after(&inside, ["app", "hello", "-n", "2"]).run().ends_with(0);
+}
+
+#[test]
+fn transfers_by_a_relay_that_loses_packets_are_measured() {
+    // Whether there can be namespaces.
+    let Some(_hosts) = Namespaces::wanted(1) else { return };
+    let (scratch, options) = (Scratch::new(), ["--nodes", "2", "--mtu", "1500", "--relay"]);
+    let json = scratch.file("relay.json");
+    let quick = ["--time", "1", "--rounds", "1", "--cases", "put_relayed,get_lossy"];
+    farside(["bench", "sharing", "--json", &json].iter().chain(&options).chain(&quick))
+        .run()
+        .ends_with(0);
+    let text = std::fs::read_to_string(&json).expect("the file is there");
+    let measured = |case: &str| {
+        let is_one = |line: &&str| line.contains(case) && line.contains("bytes_per_s");
+        text.lines().filter(is_one).count()
+    };
+    assert_eq!((measured("put_relayed"), measured("get_lossy")), (2, 2), "{text}");
+    farside(["bench", "sharing", "--nodes", "2", "--cases", "put_lossy"])
+        .run()
+        .fails_with(&["put_lossy: needs a relay between the nodes: add --mtu 1500 --relay"]);
 }

@@ -16,7 +16,7 @@ use farside_fabric::{
 use farside_shm::Job;
 
 use self::far::Worked;
-use crate::clock::LONGEST_SLEEP;
+use crate::clock::{LONGEST_SLEEP, Turns};
 use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::{Operands, Origin};
 use crate::initiator::port::ticket::{self, Meaning};
@@ -48,6 +48,8 @@ pub struct Endpoint {
     pub(crate) effort: Cell<Effort>,
     /// The number of waits for which this thread still sleeps at once, as its processor is shared.
     pub(crate) sleeps_first: Cell<u32>,
+    /// Its turns between the packets of long puts.
+    turns: Cell<Turns>,
     /// Last: a rank that leaves says so when everything else is done.
     pub(crate) state: Arc<RankState>,
 }
@@ -76,8 +78,8 @@ impl Endpoint {
             let port = lock(&port);
             (port.endpoint().clone(), port.waiters.clone())
         };
-        let (effort, sleeps_first) = (Cell::default(), Cell::default());
-        Ok(Endpoint { port, waiters, transport, index, near, effort, sleeps_first, state })
+        let (effort, sleeps_first, turns) = (Cell::default(), Cell::default(), Cell::default());
+        Ok(Endpoint { port, waiters, transport, index, near, effort, sleeps_first, turns, state })
     }
 
     /// The port. The progress thread lets go of it when this thread wants it.
@@ -473,6 +475,10 @@ impl Endpoint {
                 port.origin.put_some(server, place, &mut fragments, bytes, counts);
                 port.send(server);
             }
+            drop(port);
+            let mut turns = self.turns.get();
+            turns.pass();
+            self.turns.set(turns);
         }
         let is_done = |port: &mut Port| port.has_background() || !port.origin.has_borrowed(server);
         self.drive_until(|| self.check_alive(place.rank), is_done)

@@ -160,6 +160,8 @@ pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
     fn program(_setting: &Setting) -> Result<Option<PathBuf>> {
         Ok(None)
     }
+    /// Prepares the machine for a job of it.
+    fn prepare(&self, _setting: &Setting) {}
     /// How long a job may take.
     fn deadline(&self) -> Duration;
     /// What distinguishes it from the other plans, for people who wait.
@@ -318,6 +320,7 @@ pub fn run<P: Plan>(
                     system.server().map_or(String::new(), |server| format!(" served by {server}"));
                 let what = format!("{}{server} at {ranks} ranks{}", system.name(), plan.label());
                 progress.set_message(format!("round {round}: {what}"));
+                plan.prepare(setting);
                 let begin = Instant::now();
                 match system.run(setting, *ranks, plan, round) {
                     Ok(mut output) => {

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use farside::{Error, Rank, Result, Window, World};
 use hdrhistogram::Histogram;
 
-use super::{BESIDE_BULK, BESIDE_TCP, FAIR, Plan};
+use super::{
+    BESIDE_BULK, BESIDE_TCP, BULK_BYTES, FAIR, GET_LOSSY, GET_RELAYED, PUT_LOSSY, PUT_RELAYED, Plan,
+};
 use crate::driver::sample;
 use crate::link::throughput;
 use crate::timing::Percentiles;
-
-/// The length of a long transfer.
-const BULK_BYTES: usize = 1 << 20;
 
 /// Port 5201 of a socket, and the other end of one that listens, as the system's tables show them.
 const LISTENING: &str = ":1451 00000000";
@@ -24,7 +23,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     let half = world.size().div_ceil(2);
     let job = Job {
         world,
-        bulk: world.window(BULK_BYTES)?,
+        bulk: world.window(plan.bytes.max(BULK_BYTES))?,
         word: world.window(1)?,
         // A rank of the first node has its own target on the second.
         target: Rank(world.rank().0 + half),
@@ -37,18 +36,20 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     };
     // Whatever is touched first is touched before.
     if is_sender {
-        job.transfer(&vec![1; BULK_BYTES])?;
+        job.put(&vec![1; plan.bytes])?;
     }
     world.barrier()?;
     let (mut small, mut bytes_per_s) = (None, 0.0);
     match plan.case.as_str() {
-        BESIDE_BULK if me == Rank(1) => bytes_per_s = job.transfers(plan.time)?,
-        FAIR if is_sender => bytes_per_s = job.transfers(plan.time)?,
+        BESIDE_BULK if me == Rank(1) => bytes_per_s = job.puts(plan)?,
+        FAIR if is_sender => bytes_per_s = job.puts(plan)?,
         BESIDE_TCP if me == Rank(0) => {
             let stream = Stream::send(plan)?;
-            bytes_per_s = job.transfers(plan.time)?;
+            bytes_per_s = job.puts(plan)?;
             small = stream.bytes_per_s()?;
         }
+        PUT_RELAYED | PUT_LOSSY if me == Rank(0) => bytes_per_s = job.puts(plan)?,
+        GET_RELAYED | GET_LOSSY if me == Rank(0) => bytes_per_s = job.gets(plan)?,
         FAIR | BESIDE_TCP => {}
         _ if me == Rank(0) => small = job.small(plan.time)?,
         _ => {}
@@ -62,7 +63,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     if me != Rank(0) {
         return Ok(Vec::new());
     }
-    Ok(vec![told(&plan.case, small, &rates)])
+    Ok(vec![told(plan, small, &rates)])
 }
 
 /// What rank 0 has found beside the rates of long transfers.
@@ -73,7 +74,7 @@ enum Small {
     Stream(f64),
 }
 
-fn told(case: &str, small: Option<Small>, rates: &[f64]) -> String {
+fn told(plan: &Plan, small: Option<Small>, rates: &[f64]) -> String {
     let times = match small {
         Some(Small::Times(times)) => Some(times),
         _ => None,
@@ -85,7 +86,7 @@ fn told(case: &str, small: Option<Small>, rates: &[f64]) -> String {
     let total = (!rates.is_empty()).then(|| rates.iter().sum());
     let figures =
         [times.map(|times| times.p50_ns), times.map(|times| times.p99_ns), total, jain(&shares)];
-    sample(case, &[], &figures)
+    sample(&plan.case, &[&plan.bytes], &figures)
 }
 
 /// Jain's index of fairness: 1 if all have the same, 1 of n if one has all.
@@ -102,20 +103,22 @@ struct Job<'w> {
 }
 
 impl Job<'_> {
-    /// One long transfer, complete at its target.
-    fn transfer(&self, data: &[u8]) -> Result<()> {
+    /// One long put, complete at its target.
+    fn put(&self, data: &[u8]) -> Result<()> {
         self.world.put(data, self.bulk.at(self.target, 0))?;
         self.world.flush(self.target)
     }
 
-    /// Long transfers for so long; returns bytes a second.
-    fn transfers(&self, time: Duration) -> Result<f64> {
-        let (data, begin, mut count) = (vec![1u8; BULK_BYTES], Instant::now(), 0);
-        while begin.elapsed() < time {
-            self.transfer(&data)?;
-            count += 1;
-        }
-        Ok((count * BULK_BYTES) as f64 / begin.elapsed().as_secs_f64())
+    /// Long puts; returns bytes a second.
+    fn puts(&self, plan: &Plan) -> Result<f64> {
+        let data = vec![1u8; plan.bytes];
+        rate(plan, || self.put(&data))
+    }
+
+    /// Long gets; returns bytes a second.
+    fn gets(&self, plan: &Plan) -> Result<f64> {
+        let mut data = vec![0u8; plan.bytes];
+        rate(plan, || self.world.get(self.bulk.at(self.target, 0), &mut data))
     }
 
     /// Operations on one word, each timed, for so long.
@@ -132,6 +135,16 @@ impl Job<'_> {
         }
         Ok(Percentiles::of(&times).map(Small::Times))
     }
+}
+
+/// Repeats a long transfer for as long as the plan says; returns bytes a second.
+fn rate(plan: &Plan, mut transfer: impl FnMut() -> Result<()>) -> Result<f64> {
+    let (begin, mut count) = (Instant::now(), 0);
+    while begin.elapsed() < plan.time {
+        transfer()?;
+        count += 1;
+    }
+    Ok((count * plan.bytes) as f64 / begin.elapsed().as_secs_f64())
 }
 
 /// One end of a TCP stream by `iperf3`, which ends with it.

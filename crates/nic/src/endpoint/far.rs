@@ -9,7 +9,7 @@ use farside_fabric::{
 };
 
 use super::Endpoint;
-use crate::clock::{LONGEST_SLEEP, now_ns};
+use crate::clock::{CROWDED_NS, LONGEST_SLEEP, now_ns};
 use crate::initiator::origin::Origin;
 use crate::initiator::port::{BackgroundTransfer, Port, ticket};
 use crate::initiator::transfers::LONG_BYTES;
@@ -22,11 +22,8 @@ use crate::wire::ServerId;
 /// the one that is to answer may need the processor.
 const LOOKS: u32 = 60;
 
-/// A thread that yields and gets its processor back only after so long shares it with one that
-/// computes.
-const CROWDED_NS: u64 = 200_000;
-/// The number of waits for which such a thread sleeps at once: the scheduler prefers a thread that
-/// is woken to one that has yielded.
+/// The number of waits for which a thread beside one that computes sleeps at once: the scheduler
+/// prefers a thread that is woken to one that has yielded.
 const SLEEPS_FIRST: u32 = 256;
 
 /// The number of fragments of a fetching operation that are asked for at a time.

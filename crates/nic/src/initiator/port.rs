@@ -17,7 +17,7 @@ use farside_fabric::{Error, HandlerId, Node, Reply, Result, Ticket};
 use farside_shm::{FarAnswer, Reach};
 use rustc_hash::FxHashMap;
 
-use crate::clock::now_ns;
+use crate::clock::{TURN_BYTES, Turns, now_ns};
 use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::{Origin, SendNow, Wire};
 use crate::transport::direct::{Notice, Owed};
@@ -44,6 +44,8 @@ pub(crate) struct Port {
     reach: Reach,
     calls: FxHashMap<(ServerId, u32), Call>,
     buffer: Box<[u8]>,
+    /// Its thread's turns between long packets that it reads.
+    turns: Turns,
     /// The transfers that the progress thread drives.
     background: Vec<BackgroundTransfer>,
     /// The number of wakeups received.
@@ -92,6 +94,7 @@ impl Port {
             reach,
             calls: FxHashMap::default(),
             buffer,
+            turns: Turns::default(),
             background: Vec::new(),
             wakeups: 0,
             progress_sleeps: false,
@@ -265,13 +268,13 @@ impl Port {
                 return true;
             }
             let Port { endpoint, origin, buffer, wakeups, .. } = self;
-            let mut is_reply = false;
+            let (mut is_reply, mut is_long) = (false, false);
             let came = endpoint.deliver(buffer, &mut |packet, _| {
                 if packet.is_empty() {
                     *wakeups += 1;
                     return;
                 }
-                is_reply = true;
+                (is_reply, is_long) = (true, packet.len() >= TURN_BYTES);
                 // A packet that is refused changes nothing.
                 let _ = origin.receive(packet, now_ns());
             });
@@ -281,6 +284,9 @@ impl Port {
             if is_reply && !self.origin.is_waiting() {
                 // No further reply is awaited.
                 return true;
+            }
+            if is_long {
+                self.turns.pass();
             }
         }
         true

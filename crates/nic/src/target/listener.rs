@@ -4,12 +4,13 @@
 //! Differs: the agent waits in the same three ways, since it runs on the host, too; on a shared
 //!          processor a spinning one sleeps at once.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::Node;
 
-use crate::clock::now_ns;
+use crate::clock::{CROWDED_NS, TURN_BYTES, Turns, now_ns};
 use crate::settings::WaitStyle;
 use crate::target::service::{Memory, Service};
 use crate::transport::{PeerAddress, TransportEndpoint};
@@ -22,11 +23,8 @@ const DATAGRAM_BYTES: usize = 1 << 16;
 /// The time after the last datagram for which a server spins before it sleeps.
 const SPIN_NS: u64 = 50_000;
 
-/// A server that yields and gets its processor back only after so long shares it with a thread that
-/// computes.
-const CROWDED_NS: u64 = 200_000;
-/// The number of successful looks for which such a server sleeps at once: the scheduler prefers a
-/// thread that is woken to one that has yielded.
+/// The number of successful looks for which a server beside a thread that computes sleeps at once:
+/// the scheduler prefers a thread that is woken to one that has yielded.
 const SLEEPS_FIRST: u32 = 256;
 
 /// The transport endpoint of a server, and how it waits there.
@@ -39,6 +37,7 @@ pub(crate) struct Listener {
     yielded_ns: u64,
     /// The number of successful looks for which it still sleeps at once.
     sleeps_first: u32,
+    turns: Turns,
 }
 
 impl Listener {
@@ -50,6 +49,7 @@ impl Listener {
             last_ns: 0,
             yielded_ns: 0,
             sleeps_first: 0,
+            turns: Turns::default(),
         }
     }
 
@@ -61,8 +61,9 @@ impl Listener {
         mut reply: impl FnMut(&[u8]) -> Result<(), Refused>,
         mut heard: impl FnMut(Node),
     ) -> bool {
-        let endpoint = &self.endpoint;
+        let (endpoint, is_long) = (&self.endpoint, Cell::new(false));
         let mut out = |to: PeerAddress, packet: &[u8], by_stream: bool| {
+            is_long.set(is_long.get() || packet.len() >= TURN_BYTES);
             if by_stream {
                 endpoint.send_by_stream(to, packet, &[], false);
             } else {
@@ -72,6 +73,7 @@ impl Listener {
         let mut came = false;
         for _ in 0..READ_AT_ONCE {
             let is_one = endpoint.deliver(&mut self.buffer, &mut |packet, carrier| {
+                is_long.set(packet.len() >= TURN_BYTES);
                 if packet.is_empty() {
                     // A wakeup.
                 } else if wire::is_reply(packet) {
@@ -84,6 +86,9 @@ impl Listener {
                 break;
             }
             came = true;
+            if is_long.get() {
+                self.turns.pass();
+            }
         }
         service.rest(&mut out);
         came

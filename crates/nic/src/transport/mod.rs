@@ -11,6 +11,7 @@ pub(crate) mod direct;
 mod frames;
 pub(crate) mod seal;
 mod streams;
+mod tcp;
 pub(crate) mod udp;
 
 #[cfg(fuzzing)]
