@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside_launch::Hosts;
 
 use self::relay::Relay;
-pub use self::relay::{Passed, Trouble};
+pub use self::relay::Trouble;
 use crate::rivals::output_within;
 
 /// The interface of a node.
@@ -42,8 +42,7 @@ impl Link {
     /// Makes the two nodes, joined directly. `directory` is where a program that reaches them is
     /// written.
     pub fn new(mtu: u32, directory: &Path) -> Result<Link> {
-        let link = Link::named(mtu, directory)?;
-        link.add_nodes(directory)?;
+        let link = Link::with_nodes(mtu, directory)?;
         let [first, second] = &link.names;
         let veth = ["type", "veth", "peer", "name", INTERFACE, "netns", second];
         ip(&[&["-n", first, "link", "add", INTERFACE], &veth[..]].concat())?;
@@ -53,8 +52,7 @@ impl Link {
 
     /// Likewise, with a relay between them, which carries everything at first.
     pub fn relayed(mtu: u32, directory: &Path) -> Result<Link> {
-        let mut link = Link::named(mtu, directory)?;
-        link.add_nodes(directory)?;
+        let mut link = Link::with_nodes(mtu, directory)?;
         let [first, second] = &link.names;
         let ends = [tun::open(first, INTERFACE)?, tun::open(second, INTERFACE)?];
         link.configure()?;
@@ -69,13 +67,8 @@ impl Link {
         }
     }
 
-    /// Returns what has passed the relay, if there is one.
-    pub fn passed(&self) -> Option<Passed> {
-        self.relay.as_ref().map(Relay::passed)
-    }
-
-    /// Returns a link that has names, and nothing else yet.
-    fn named(mtu: u32, directory: &Path) -> Result<Link> {
+    /// Makes two nodes that nothing joins yet.
+    fn with_nodes(mtu: u32, directory: &Path) -> Result<Link> {
         ensure!(
             MTUS.contains(&mtu),
             "--mtu {mtu} is no MTU of a link; it is between {} and {}",
@@ -85,7 +78,9 @@ impl Link {
         let name = |index: usize| format!("farside-{}-link{index}", std::process::id());
         // From here on, whatever was made is removed.
         let shell = directory.join(format!("link-shell-{}", std::process::id()));
-        Ok(Link { names: [name(0), name(1)], mtu, shell, relay: None })
+        let link = Link { names: [name(0), name(1)], mtu, shell, relay: None };
+        link.add_nodes(directory)?;
+        Ok(link)
     }
 
     /// Gives both interfaces their addresses.

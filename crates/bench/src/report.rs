@@ -9,6 +9,7 @@ use comfy_table::{
     Cell, CellAlignment, ContentArrangement, Row, Table, presets::UTF8_FULL_CONDENSED,
 };
 
+use crate::cores::processors;
 use crate::plot::index_html;
 use crate::record::Record;
 
@@ -132,7 +133,7 @@ pub(crate) fn write_plots(title: &str, directory: &Path, plots: &[Plot]) -> Resu
 /// The machine that this runs on: name, processors and system.
 pub(crate) fn machine() -> String {
     let machine = rustix::system::uname();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = processors();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|info| {
         let line = info.lines().find(|line| line.starts_with("model name"))?;

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::unix::process::CommandExt;
 
+use crate::cores::processors;
 use crate::driver::Setting;
 use crate::link::Link;
 
@@ -168,8 +169,7 @@ impl Rival {
             }
             Rival::Redis | Rival::Memcached => ("true", vec![]),
             Rival::OpenBlas => {
-                let processors = std::thread::available_parallelism().map_or(1, usize::from);
-                let threads = processors.min(ranks as usize);
+                let threads = processors().min(ranks as usize);
                 return ("env", vec![format!("OPENBLAS_NUM_THREADS={threads}")]);
             }
             Rival::OpenMpiSm => {

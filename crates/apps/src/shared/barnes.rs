@@ -81,6 +81,20 @@ impl Barnes {
         Ok(Barnes { count, steps, has_zones, is_published, bodies: None })
     }
 
+    /// Computes the forces of all bodies on some of them, each with its number.
+    fn pull<'b>(
+        &self,
+        machine: &mut Machine<'_, '_>,
+        all: &[Point],
+        reaches_to: f64,
+        own: impl Iterator<Item = (&'b mut Body, usize)>,
+    ) {
+        let tree = Tree::new(all, reaches_to);
+        machine.computes(FLOPS * self.count);
+        let acted: usize = own.map(|(body, number)| tree.pull(all, number, body)).sum();
+        machine.computes(FLOPS * acted);
+    }
+
     /// A rank with the same bodies in every step. What others use of them lies apart from what
     /// only their own rank does, so that a third of it moves.
     fn run_points(&self, machine: &mut Machine<'_, '_>, shared: Places) -> Result<()> {
@@ -92,13 +106,8 @@ impl Barnes {
             shared.reach_to(machine, step, reach(&own))?;
             machine.dsm.barrier()?;
             let all = self.read_all(machine, points)?;
-            let tree = Tree::new(&all, machine.dsm.get(shared.reaches, step)?);
-            machine.computes(FLOPS * self.count);
-            let mut acted = 0;
-            for (body, number) in own.iter_mut().zip(mine.clone()) {
-                acted += tree.pull(&all, number, body);
-            }
-            machine.computes(FLOPS * acted);
+            let reaches_to = machine.dsm.get(shared.reaches, step)?;
+            self.pull(machine, &all, reaches_to, own.iter_mut().zip(mine.clone()));
             // Nobody moves before all have seen where everybody was.
             machine.dsm.barrier()?;
             own.iter_mut().for_each(advance);
@@ -118,13 +127,8 @@ impl Barnes {
             shared.reach_to(machine, step, reach(&own))?;
             machine.dsm.barrier()?;
             let all = points_of(&self.read_all(machine, shared.bodies)?);
-            let tree = Tree::new(&all, machine.dsm.get(shared.reaches, step)?);
-            machine.computes(FLOPS * self.count);
-            let mut acted = 0;
-            for (body, number) in own.iter_mut().zip(mine.clone()) {
-                acted += tree.pull(&all, number, body);
-            }
-            machine.computes(FLOPS * acted);
+            let reaches_to = machine.dsm.get(shared.reaches, step)?;
+            self.pull(machine, &all, reaches_to, own.iter_mut().zip(mine.clone()));
             machine.dsm.view_mut(shared.bodies, mine.clone())?.copy_from(0, &own);
             // Nobody moves before all have seen where everybody was.
             machine.dsm.barrier()?;

@@ -47,14 +47,15 @@ pub(super) struct Relay {
 }
 
 /// What has passed a relay.
+#[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passed {
+struct Passed {
     /// The packets that it has carried, in both directions.
-    pub passed: u64,
+    passed: u64,
     /// Those that it has lost.
-    pub lost: u64,
+    lost: u64,
     /// Those that it has let others overtake.
-    pub late: u64,
+    late: u64,
 }
 
 impl Relay {
@@ -85,7 +86,8 @@ impl Relay {
         self.shared.trouble.store(word, Ordering::Relaxed);
     }
 
-    pub(super) fn passed(&self) -> Passed {
+    #[cfg(test)]
+    fn passed(&self) -> Passed {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Shared { passed, lost, late, .. } = &*self.shared;
         Passed { passed: count(passed), lost: count(lost), late: count(late) }

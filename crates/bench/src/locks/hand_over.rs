@@ -3,7 +3,6 @@
 use farside::{Rank, Result, World};
 
 use super::{HAND_OVER, LockSpec, Plan};
-use crate::driver::sample;
 use crate::timing::median;
 
 /// For how long a rank keeps the lock: longer than it takes the others to ask for it.
@@ -43,7 +42,9 @@ pub(super) fn run(world: &World, plan: &Plan, choice: &LockSpec) -> Result<Optio
     let all = world.all_gather(&words)?;
     let mut took_ns = hand_overs_ns(&all, words.len());
     let is_told = world.rank() == Rank(0) && !took_ns.is_empty();
-    Ok(is_told.then(|| line(plan, choice, median(&mut took_ns))))
+    // Of the other figures of the bench there are none.
+    let figures = |median_ns| [Some(median_ns), None, None, None, None, None, None];
+    Ok(is_told.then(|| plan.sample(choice, HAND_OVER, &figures(median(&mut took_ns)))))
 }
 
 /// The times from one rank's giving back to the next rank's having it, where the next one was
@@ -68,13 +69,6 @@ fn hand_overs_ns(words: &[u64], each: usize) -> Vec<f64> {
         .filter(|pair| waited(&pair[0], &pair[1]))
         .map(|pair| (pair[1].taken_ns - pair[0].left_ns) as f64)
         .collect()
-}
-
-fn line(plan: &Plan, choice: &LockSpec, median_ns: f64) -> String {
-    let [t_dc, t_l, t_r] = choice.thresholds().words();
-    let mut figures = [None; 7];
-    figures[0] = Some(median_ns);
-    sample(HAND_OVER, &[&plan.writers_pct, &choice.name(), &t_dc, &t_l, &t_r], &figures)
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use super::lock_spec::AnyLock;
 use super::singles::Singles;
 use super::tally::{Summary, Tally};
 use super::{LockSpec, Plan, TIMES, WHOLE, hand_over};
-use crate::driver::sample;
 use crate::timing::Random;
 
 /// How many operations without a look at the clock in between, at most, where nothing is done under
@@ -44,7 +43,6 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
 
 /// The samples that one loop gives.
 fn lines(plan: &Plan, choice: &LockSpec, case: &str, summary: &Summary) -> Vec<String> {
-    let [t_dc, t_l, t_r] = choice.thresholds().words();
     let line = |case: &str| {
         let (ns, single) = match case {
             "acquire" => (summary.acquire_ns, summary.single.acquire),
@@ -54,7 +52,7 @@ fn lines(plan: &Plan, choice: &LockSpec, case: &str, summary: &Summary) -> Vec<S
         let all = [ns, summary.per_s, summary.share_min, summary.share_max, summary.wait_max_ns];
         let (p50_ns, p99_ns) = (single.map(|of| of.p50_ns), single.map(|of| of.p99_ns));
         let figures: Vec<_> = all.map(Some).into_iter().chain([p50_ns, p99_ns]).collect();
-        sample(case, &[&plan.writers_pct, &choice.name(), &t_dc, &t_l, &t_r], &figures)
+        plan.sample(choice, case, &figures)
     };
     if !TIMES.contains(&case) {
         return vec![line(case)];

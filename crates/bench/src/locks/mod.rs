@@ -32,7 +32,7 @@ use anyhow::{Result, ensure};
 use farside::World;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting, sample};
 use crate::record::Record;
 use crate::rivals::Rival;
 
@@ -75,6 +75,12 @@ impl Plan {
         let throughputs = |case: &&String| *case != HAND_OVER && !TIMES.contains(&case.as_str());
         let others = self.cases.iter().filter(throughputs);
         first.into_iter().chain(others).map(String::as_str)
+    }
+
+    /// Returns a sample of a lock.
+    fn sample(&self, choice: &LockSpec, case: &str, figures: &[Option<f64>]) -> String {
+        let [t_dc, t_l, t_r] = choice.thresholds().words();
+        sample(case, &[&self.writers_pct, &choice.name(), &t_dc, &t_l, &t_r], figures)
     }
 
     fn hands_over(&self) -> bool {

@@ -14,6 +14,7 @@ use anyhow::{Result, ensure};
 use farside::World;
 use serde::{Deserialize, Serialize};
 
+use crate::cores::processors;
 use crate::driver::{self, AtRanks, Findings, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
 use crate::link::Link;
 use crate::record::Record;
@@ -209,7 +210,7 @@ fn plans(
 ) -> Vec<AtRanks<Plan>> {
     let processors = match options.setting.sim {
         Some(_) => u32::MAX,
-        None => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+        None => processors() as u32,
     };
     let time = options.setting.time;
     let plan =

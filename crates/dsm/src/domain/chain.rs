@@ -21,7 +21,7 @@ use zerocopy::IntoBytes;
 
 use super::table::{COMPARED, DIFF_WORDS, DIFFS_MADE, Field, ORDER, Table};
 use crate::coherence::Allowed;
-use crate::diff;
+use crate::diff::{self, Made};
 use crate::variant::Variant;
 
 /// The words ahead of a stored diff: the place of the one before plus 1, the number of its notice
@@ -194,11 +194,8 @@ impl Table {
         let (twin, words) = (self.twin_of(page), self.page_of(page));
         let mut diff = Vec::with_capacity(DIFF_HEADER + 1 + words.len());
         diff.resize(DIFF_HEADER, 0);
-        if twin.iter().zip(&words).all(|(was, is)| was != is) {
-            diff.push(whole_run(words.len()));
-            diff.extend_from_slice(&words);
-        } else {
-            diff::make(&twin, &words, &mut diff);
+        if diff::make(&twin, &words, &mut diff) == Made::Whole {
+            diff.insert(DIFF_HEADER, whole_run(words.len()));
         }
         let order = self.field(page, Field::NoticedOrder) as u32;
         if diff.len() > DIFF_HEADER {

@@ -170,6 +170,7 @@ mod tests {
         pattern.note(&[7], &mut done);
         assert_eq!(pattern.ahead_of(1).pages, [5, 9, 7]);
     }
+
     #[test]
     fn pages_at_the_same_distance_are_expected() {
         let (mut pattern, mut done) = (Pattern::new(40), Statistics::default());
