@@ -21,7 +21,7 @@ fn small(program: Program) -> Options {
 fn outcome(options: &Options, ranks: u32, nodes: u32, over_udp: bool) -> Outcome {
     let job = Local::new(ranks).unwrap();
     let job = if over_udp { job.nodes(nodes) } else { job.topology(&format!("node:{nodes}")) };
-    let outcomes = job.run(|world| run(&world, options));
+    let outcomes = job.run(|world| run(world, options));
     outcomes
         .unwrap_or_else(|error| panic!("{ranks} ranks, {nodes} nodes, {options:?}: {error}"))
         .remove(0)

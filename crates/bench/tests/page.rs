@@ -101,7 +101,7 @@ fn draw(directory: &Path) -> usize {
             Program::Tsp => vec![7],
         };
         let options = Options { size, plot, ..Options::new(program) };
-        farside::local(1, |world| shared::run(&world, &options).map(drop)).unwrap();
+        farside::local(1, |world| shared::run(world, &options).map(drop)).unwrap();
         plots.push((format!("what {} has computed", program.name()), name));
     }
     let about = [("command", format!("farside bench {}", "words ".repeat(60)))];

@@ -40,11 +40,11 @@ fn main() -> ExitCode {
 }
 
 fn as_rank(name: &str) -> ExitCode {
-    let run = |world: World| match CASES.iter().find(|case| case.name == name) {
-        Some(case) => It::run(&world, case),
-        None => for_ever(&world, name == "loses_its_host"),
+    let run = |world: &World| match CASES.iter().find(|case| case.name == name) {
+        Some(case) => It::run(world, case),
+        None => for_ever(world, name == "loses_its_host"),
     };
-    match farside::join().and_then(run) {
+    match farside::join().and_then(|world| run(&world)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

@@ -61,7 +61,7 @@ fn combined(accumulate: &Accumulate, y: &[u8], x: &[u8]) -> Vec<u8> {
     all
 }
 
-pub(crate) fn every_accumulate_means_what_the_reference_says(world: World) -> Result<()> {
+pub(crate) fn every_accumulate_means_what_the_reference_says(world: &World) -> Result<()> {
     let memory = Memory::allocate(&world.team(), AREA * u64::from(world.size()))?;
     let (me, mut numbers) = (world.rank(), Numbers::new(7 + u64::from(world.rank().0)));
     // Its neighbour and itself: near and far.
@@ -78,9 +78,9 @@ pub(crate) fn every_accumulate_means_what_the_reference_says(world: World) -> Re
             world.flush(peer)?;
             let once = combined(accumulate, &y, &x);
             let mut old = vec![0xEE; y.len()];
-            raw::get_accumulate(&world, accumulate, message, place(), &mut old)?;
+            raw::get_accumulate(world, accumulate, message, place(), &mut old)?;
             ensure(old == y, || format!("{accumulate:?} fetched {old:?} instead of {y:?}"))?;
-            raw::accumulate(&world, accumulate, message, place())?;
+            raw::accumulate(world, accumulate, message, place())?;
             world.flush(peer)?;
             let (mut held, twice) = (vec![0; y.len()], combined(accumulate, &once, &x));
             world.get(place(), &mut held)?;
@@ -90,10 +90,10 @@ pub(crate) fn every_accumulate_means_what_the_reference_says(world: World) -> Re
         }
         world.barrier()?;
     }
-    memory.free(&world)
+    memory.free(world)
 }
 
-pub(crate) fn accumulates_of_all_ranks_meet(world: World) -> Result<()> {
+pub(crate) fn accumulates_of_all_ranks_meet(world: &World) -> Result<()> {
     let (n, me) = (world.size(), world.rank().0);
     let (small, wide) = (world.window::<u16>(8)?, world.window::<f64>(4)?);
     if me == 0 {
@@ -130,12 +130,12 @@ pub(crate) fn accumulates_of_all_ranks_meet(world: World) -> Result<()> {
     ensure((1..=n).any(|rank| replaced == f64::from(rank)), || format!("replaced: {replaced}"))?;
     ensure_eq(world.get_value(wide.at(Rank(0), 3))?, 0.0, "the greater of a number and a NaN")?;
     world.sync()?;
-    small.free(&world)?;
-    wide.free(&world)
+    small.free(world)?;
+    wide.free(world)
 }
 
 /// Every value that an element had is fetched once, whatever else is accumulated meanwhile.
-pub(crate) fn every_value_is_fetched_once(world: World) -> Result<()> {
+pub(crate) fn every_value_is_fetched_once(world: &World) -> Result<()> {
     const ROUNDS: usize = 100;
     let (doubles, bytes) = (world.window::<f64>(700)?, world.window::<i16>(3)?);
     let complex = world.window::<Complex<f64>>(3)?;
@@ -162,12 +162,12 @@ pub(crate) fn every_value_is_fetched_once(world: World) -> Result<()> {
     ensure_eq(world.get_value(doubles.at(Rank(0), 512))?, total, "the last value")?;
     ensure_eq(world.get_value(doubles.at(Rank(0), 499))?, total / 10.0, "the last long value")?;
     world.sync()?;
-    doubles.free(&world)?;
-    bytes.free(&world)?;
-    complex.free(&world)
+    doubles.free(world)?;
+    bytes.free(world)?;
+    complex.free(world)
 }
 
-pub(crate) fn what_an_accumulate_fetched_has_landed(world: World) -> Result<()> {
+pub(crate) fn what_an_accumulate_fetched_has_landed(world: &World) -> Result<()> {
     // Each of two ranks changes its own word and then reads the other's: at least one sees the
     // other (Dekker).
     let words = world.window::<u64>(64)?;
@@ -184,10 +184,10 @@ pub(crate) fn what_an_accumulate_fetched_has_landed(world: World) -> Result<()> 
         let all = world.all_gather(&[saw])?;
         ensure(all[0] + all[1] > 0, || format!("round {round}: both read too early"))?;
     }
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn accumulates_fetch_in_every_shape(world: World) -> Result<()> {
+pub(crate) fn accumulates_fetch_in_every_shape(world: &World) -> Result<()> {
     const LEN: usize = 200_000;
     let window = world.window::<i32>(LEN)?;
     let peer = Rank((world.rank().0 + 1) % world.size());
@@ -232,10 +232,10 @@ pub(crate) fn accumulates_fetch_in_every_shape(world: World) -> Result<()> {
     world.accumulate_with(Op::Product, &nothing, window.at(peer, LEN))?;
     world.flush(peer)?;
     world.barrier()?;
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn accumulates_that_make_no_sense_are_refused(world: World) -> Result<()> {
+pub(crate) fn accumulates_that_make_no_sense_are_refused(world: &World) -> Result<()> {
     let memory = Memory::allocate(&world.team(), 64)?;
     for peer in world.ranks() {
         let sum = Accumulate::new(Number::F64, Op::Sum)?;
@@ -243,8 +243,8 @@ pub(crate) fn accumulates_that_make_no_sense_are_refused(world: World) -> Result
         let (ones, mut old) = ([1; 24], [0; 24]);
         for (offset, bytes) in [(4, 8), (0, 12), (64, 8), (56, 16), (u64::MAX - 7, 8)] {
             let fetched =
-                raw::get_accumulate(&world, &sum, &ones[..bytes], at(offset), &mut old[..bytes]);
-            let posted = raw::accumulate(&world, &sum, &ones[..bytes], at(offset));
+                raw::get_accumulate(world, &sum, &ones[..bytes], at(offset), &mut old[..bytes]);
+            let posted = raw::accumulate(world, &sum, &ones[..bytes], at(offset));
             let posted = posted.and_then(|()| world.flush(peer));
             let is_named = |result: &Result<()>| {
                 matches!(
@@ -257,10 +257,10 @@ pub(crate) fn accumulates_that_make_no_sense_are_refused(world: World) -> Result
                 format!("{bytes} bytes at {offset} of {peer}: {fetched:?}, {posted:?}")
             })?;
         }
-        let short = raw::get_accumulate(&world, &sum, &ones[..8], at(0), &mut old[..16]);
+        let short = raw::get_accumulate(world, &sum, &ones[..8], at(0), &mut old[..16]);
         ensure(matches!(short, Err(Error::Mismatch { .. })), || format!("{short:?}"))?;
         let runs = [(0, 0, 8), (8, 12, 8)].map(|(near, far, len)| Run { near, far, len });
-        let split = raw::accumulate_vector(&world, &sum, &ones, at(0), &runs);
+        let split = raw::accumulate_vector(world, &sum, &ones, at(0), &runs);
         ensure(matches!(split, Err(Error::Misaligned { .. })), || format!("{split:?}"))?;
         let doubles = at(0).cast::<f64>();
         let undefined = world.accumulate_with(Op::And, &[1.0], doubles);
@@ -271,5 +271,5 @@ pub(crate) fn accumulates_that_make_no_sense_are_refused(world: World) -> Result
         ensure(held == [0; 64], || format!("memory of {peer} was changed: {held:?}"))?;
     }
     world.barrier()?;
-    memory.free(&world)
+    memory.free(world)
 }

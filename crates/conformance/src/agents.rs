@@ -10,7 +10,7 @@ use farside::{Error, ExitCause, HandlerId, Lock, Node, PeerState, Rank, Result, 
 
 use crate::{ensure, ensure_eq};
 
-pub(crate) fn calls_are_answered(world: World) -> Result<()> {
+pub(crate) fn calls_are_answered(world: &World) -> Result<()> {
     let reverse = world.serve(|agent, from, bytes| {
         let mut reply: Vec<u8> = bytes.iter().rev().copied().collect();
         reply.push(from.0 as u8);
@@ -29,12 +29,12 @@ pub(crate) fn calls_are_answered(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn calls_from_everybody_are_counted(world: World) -> Result<()> {
+pub(crate) fn calls_from_everybody_are_counted(world: &World) -> Result<()> {
     // The count needs no atomic: an agent runs one handler at a time.
-    let counter = counter(&world)?;
+    let counter = counter(world)?;
     let mut last = 0;
     for _ in 0..200 {
-        let value = count(&world, counter)?;
+        let value = count(world, counter)?;
         ensure(value > last, || "replies of one caller come in order".into())?;
         last = value;
     }
@@ -43,7 +43,7 @@ pub(crate) fn calls_from_everybody_are_counted(world: World) -> Result<()> {
     ensure_eq(largest[0], 200 * u64::from(world.size()), "calls")
 }
 
-pub(crate) fn a_handler_signals_a_waiter(world: World) -> Result<()> {
+pub(crate) fn a_handler_signals_a_waiter(world: &World) -> Result<()> {
     // A lock server in small: who calls is queued, and signalled when the one before says that it
     // is done. It may keep the queue for itself, because nobody leaves before the end.
     let words = world.words(1)?;
@@ -84,11 +84,11 @@ pub(crate) fn a_handler_signals_a_waiter(world: World) -> Result<()> {
     world.sync()?;
     ensure_eq(world.get_value(inside)?, 20 * u64::from(world.size()), "increments under the lock")?;
     world.sync()?;
-    window.free(&world)?;
-    words.free(&world)
+    window.free(world)?;
+    words.free(world)
 }
 
-pub(crate) fn a_handler_reads_and_writes(world: World) -> Result<()> {
+pub(crate) fn a_handler_reads_and_writes(world: &World) -> Result<()> {
     let window = world.window::<u64>(4)?;
     let segment = window.segment();
     let run = world.serve(move |agent, from, _| {
@@ -110,14 +110,14 @@ pub(crate) fn a_handler_reads_and_writes(world: World) -> Result<()> {
     let n = u64::from(world.size());
     ensure_eq(world.load(window.at(Rank(0), 1))?, n * (n - 1) / 2, "what the handler added")?;
     world.sync()?;
-    window.free(&world)
+    window.free(world)
 }
 
 fn block_of(rank: Rank, segment: farside::fabric::SegmentId) -> Region<'static> {
     Region::block(rank, segment, 16, 8)
 }
 
-pub(crate) fn a_call_that_nobody_serves_is_an_error(world: World) -> Result<()> {
+pub(crate) fn a_call_that_nobody_serves_is_an_error(world: &World) -> Result<()> {
     // No handler was ever registered, so there is not even an agent.
     let refused = world.call(Node(0), HandlerId(7), &[]);
     ensure_eq(
@@ -128,7 +128,7 @@ pub(crate) fn a_call_that_nobody_serves_is_an_error(world: World) -> Result<()> 
     world.barrier()
 }
 
-pub(crate) fn many_threads_call(world: World) -> Result<()> {
+pub(crate) fn many_threads_call(world: &World) -> Result<()> {
     // More than a rank may have under way: the rest waits its turn.
     let echo = world.serve(|_, _, bytes| bytes.to_vec())?;
     let contexts = (0..24).map(|_| world.context()).collect::<Result<Vec<_>>>()?;
@@ -147,7 +147,7 @@ pub(crate) fn many_threads_call(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn calls_that_cannot_be_served_are_errors(world: World) -> Result<()> {
+pub(crate) fn calls_that_cannot_be_served_are_errors(world: &World) -> Result<()> {
     let fine = world.serve(|_, _, _| vec![1])?;
     let too_long = world.serve(|_, _, _| vec![0; 1 << 20])?;
     ensure_eq(
@@ -223,40 +223,40 @@ fn without_the_first<'w>(
     Ok(Some((rest, next)))
 }
 
-pub(crate) fn calls_go_on_without_the_first_rank(world: World) -> Result<()> {
-    let counter = counter(&world)?;
+pub(crate) fn calls_go_on_without_the_first_rank(world: &World) -> Result<()> {
+    let counter = counter(world)?;
     let first = Cell::new(0);
     let Some((rest, next)) =
-        without_the_first(&world, || count(&world, counter).map(|count| first.set(count)))?
+        without_the_first(world, || count(world, counter).map(|count| first.set(count)))?
     else {
         return Ok(());
     };
     if world.topology().node_of(next) != Node(0) {
         let gone = Err(Error::RankLost { rank: Rank(0), how: ExitCause::Left });
-        ensure_eq(count(&world, counter), gone, "a call of a node that everybody has left")?;
+        ensure_eq(count(world, counter), gone, "a call of a node that everybody has left")?;
         return rest.barrier();
     }
     let mut all = [first.get()];
     rest.all_reduce(&mut all, u64::max)?;
     for round in 1..=100 {
-        let seen = count(&world, counter)?;
+        let seen = count(world, counter)?;
         ensure(seen >= all[0] + round, || format!("call {round} after {} gave {seen}", all[0]))?;
     }
     rest.barrier()?;
-    let last = count(&world, counter)? - all[0] - 100 * rest.size() as u64;
+    let last = count(world, counter)? - all[0] - 100 * rest.size() as u64;
     ensure((1..=rest.size() as u64).contains(&last), || {
         format!("{last} calls too many or too few")
     })?;
     rest.barrier()
 }
 
-pub(crate) fn locks_go_on_without_the_first_rank(world: World) -> Result<()> {
+pub(crate) fn locks_go_on_without_the_first_rank(world: &World) -> Result<()> {
     let alone = world.topology().ranks_of(Node(0)).len() == 1;
     let home = Rank(u32::from(alone));
-    let locks = [Kind::Server, Kind::Hybrid].map(|kind| Lock::of_kind(&world, home, &kind));
+    let locks = [Kind::Server, Kind::Hybrid].map(|kind| Lock::of_kind(world, home, &kind));
     let sums = world.window::<u64>(2)?;
     let enter = |at: usize, lock: &Lock| {
-        let guard = lock.lock(&world)?;
+        let guard = lock.lock(world)?;
         let sum = sums.at(Rank(1), at);
         // Not atomic: the lock must keep the others out.
         world.put_value(world.get_value(sum)? + 1, sum)?;
@@ -270,7 +270,7 @@ pub(crate) fn locks_go_on_without_the_first_rank(world: World) -> Result<()> {
     };
     all()?;
     world.barrier()?;
-    let Some((rest, _)) = without_the_first(&world, all)? else {
+    let Some((rest, _)) = without_the_first(world, all)? else {
         return Ok(());
     };
     (0..20).try_for_each(|_| all())?;
@@ -284,11 +284,11 @@ pub(crate) fn locks_go_on_without_the_first_rank(world: World) -> Result<()> {
     rest.barrier()
 }
 
-pub(crate) fn windows_go_on_without_the_first_rank(world: World) -> Result<()> {
+pub(crate) fn windows_go_on_without_the_first_rank(world: &World) -> Result<()> {
     let alone = world.topology().ranks_of(Node(0)).len() == 1;
     let target = Rank(u32::from(alone));
-    let design = Design::Backoff(LockAgent::new(&world)?);
-    let window = epoch::Window::allocate(&world, 8, epoch::Options::new().unit(8).design(design))?;
+    let design = Design::Backoff(LockAgent::new(world)?);
+    let window = epoch::Window::allocate(world, 8, epoch::Options::new().unit(8).design(design))?;
     let entered = Cell::new(0u64);
     let visit = || {
         window.lock(target, Mode::Shared)?;
@@ -306,7 +306,7 @@ pub(crate) fn windows_go_on_without_the_first_rank(world: World) -> Result<()> {
     };
     visit()?;
     world.barrier()?;
-    let Some((rest, _)) = without_the_first(&world, visit)? else {
+    let Some((rest, _)) = without_the_first(world, visit)? else {
         return Ok(());
     };
     (0..20).try_for_each(|_| visit())?;

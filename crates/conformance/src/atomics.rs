@@ -5,22 +5,22 @@ use farside::{AtomicWord, Context, Pair, Place, Rank, Result, Window, World};
 
 use crate::{Numbers, ensure, ensure_eq};
 
-pub(crate) fn every_atomic_means_what_the_reference_says(world: World) -> Result<()> {
+pub(crate) fn every_atomic_means_what_the_reference_says(world: &World) -> Result<()> {
     // Every rank works on words of its own, at another rank.
     let peer = Rank((world.rank().0 + 1) % world.size());
     let mut numbers = Numbers::new(99 + u64::from(world.rank().0));
     let (narrow, wide) = (world.window::<i32>(2)?, world.window::<u64>(2)?);
     for _ in 0..200 {
         let (a, b) = (numbers.next() as i32, numbers.next() as i32 % 2);
-        step(&world, narrow.at(peer, 1), a)?;
-        step(&world, narrow.at(peer, 1), b)?;
+        step(world, narrow.at(peer, 1), a)?;
+        step(world, narrow.at(peer, 1), b)?;
         let (a, b) = (numbers.next(), numbers.next() % 2);
-        step(&world, wide.at(peer, 1), a)?;
-        step(&world, wide.at(peer, 1), b)?;
+        step(world, wide.at(peer, 1), a)?;
+        step(world, wide.at(peer, 1), b)?;
     }
     world.sync()?;
-    narrow.free(&world)?;
-    wide.free(&world)
+    narrow.free(world)?;
+    wide.free(world)
 }
 
 fn step<I: farside::Integer + PartialEq + std::fmt::Debug>(
@@ -70,7 +70,7 @@ fn step<I: farside::Integer + PartialEq + std::fmt::Debug>(
     ensure_eq(world.load(at)?, held, "signal")
 }
 
-pub(crate) fn tickets_are_unique(world: World) -> Result<()> {
+pub(crate) fn tickets_are_unique(world: &World) -> Result<()> {
     const EACH: usize = 1000;
     let counter = world.window::<u64>(1)?;
     let mine: Vec<u64> =
@@ -81,10 +81,10 @@ pub(crate) fn tickets_are_unique(world: World) -> Result<()> {
     ensure(all.into_iter().eq(0..EACH as u64 * u64::from(world.size())), || {
         "tickets are not unique".into()
     })?;
-    counter.free(&world)
+    counter.free(world)
 }
 
-pub(crate) fn swaps_lose_nothing(world: World) -> Result<()> {
+pub(crate) fn swaps_lose_nothing(world: &World) -> Result<()> {
     // Everybody passes tokens through one word: what came out, and what is left, is what went in.
     let slot = world.window::<u64>(1)?;
     let me = u64::from(world.rank().0);
@@ -101,7 +101,7 @@ pub(crate) fn swaps_lose_nothing(world: World) -> Result<()> {
         .sum();
     ensure_eq(total[0] + left, put_in, "tokens")?;
     world.sync()?;
-    slot.free(&world)
+    slot.free(world)
 }
 
 fn count_up<C: AtomicWord + PartialEq>(
@@ -125,21 +125,21 @@ fn count_up<C: AtomicWord + PartialEq>(
     Ok(())
 }
 
-pub(crate) fn compare_swap_counts(world: World) -> Result<()> {
+pub(crate) fn compare_swap_counts(world: &World) -> Result<()> {
     let (wide, narrow) = (world.window::<i64>(1)?, world.window::<u32>(1)?);
-    count_up(&world, &wide, 300, |value| value - 1)?;
-    count_up(&world, &narrow, 300, |value| value + 1)?;
+    count_up(world, &wide, 300, |value| value - 1)?;
+    count_up(world, &narrow, 300, |value| value + 1)?;
     world.sync()?;
     ensure_eq(world.load(wide.at(Rank(0), 0))?, -300 * i64::from(world.size()), "64 bits")?;
     ensure_eq(world.load(narrow.at(Rank(0), 0))?, 300 * world.size(), "32 bits")?;
     world.sync()?;
-    wide.free(&world)?;
-    narrow.free(&world)
+    wide.free(world)?;
+    narrow.free(world)
 }
 
-pub(crate) fn pairs_change_together(world: World) -> Result<()> {
+pub(crate) fn pairs_change_together(world: &World) -> Result<()> {
     let window = world.window::<Pair>(2)?;
-    count_up(&world, &window, 300, |Pair(a, b)| Pair(a + 1, b + 2))?;
+    count_up(world, &window, 300, |Pair(a, b)| Pair(a + 1, b + 2))?;
     // Meanwhile nobody ever sees halves of different pairs.
     let Pair(a, b) = world.load(window.at(Rank(0), 0))?;
     ensure_eq(b, 2 * a, "the halves of a pair")?;
@@ -153,10 +153,10 @@ pub(crate) fn pairs_change_together(world: World) -> Result<()> {
     let held = world.swap(window.at(Rank(0), 1), Pair(u64::MAX, world.rank().0.into()))?;
     ensure(held == Pair(0, 0) || held.0 == u64::MAX, || format!("swap gave {held:?}"))?;
     world.sync()?;
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn narrow_words_do_not_touch_their_neighbours(world: World) -> Result<()> {
+pub(crate) fn narrow_words_do_not_touch_their_neighbours(world: &World) -> Result<()> {
     let window = world.window::<u32>(64)?;
     let me = world.rank().index();
     for _ in 0..1000 {
@@ -170,10 +170,10 @@ pub(crate) fn narrow_words_do_not_touch_their_neighbours(world: World) -> Result
         ensure_eq(value, expected, "a narrow word")?;
     }
     world.sync()?;
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn bits_are_set_once(world: World) -> Result<()> {
+pub(crate) fn bits_are_set_once(world: &World) -> Result<()> {
     let window = world.window::<u64>(1)?;
     let mine: Vec<u32> = (0..64).filter(|bit| bit % world.size() == world.rank().0).collect();
     for bit in mine {
@@ -183,10 +183,10 @@ pub(crate) fn bits_are_set_once(world: World) -> Result<()> {
     world.sync()?;
     ensure_eq(world.load(window.at(Rank(0), 0))?, u64::MAX, "all bits together")?;
     world.sync()?;
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn atomics_can_be_started(world: World) -> Result<()> {
+pub(crate) fn atomics_can_be_started(world: &World) -> Result<()> {
     let window = world.window::<u64>(3)?;
     let add = world.fetch_add_nb(window.at(Rank(0), 0), 1)?;
     let swap = world.swap_nb(window.at(Rank(0), 1), 5)?;
@@ -199,10 +199,10 @@ pub(crate) fn atomics_can_be_started(world: World) -> Result<()> {
     world.sync()?;
     ensure_eq(world.load(window.at(Rank(0), 0))?, world.size().into(), "a counter")?;
     world.sync()?;
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn posted_atomics_lose_nothing(world: World) -> Result<()> {
+pub(crate) fn posted_atomics_lose_nothing(world: &World) -> Result<()> {
     // All ranks update the words of all, and nothing but the sync completes that.
     const EACH: u32 = 300;
     let (narrow, wide) = (world.window::<u32>(3)?, world.window::<i64>(2)?);
@@ -234,11 +234,11 @@ pub(crate) fn posted_atomics_lose_nothing(world: World) -> Result<()> {
     let beyond = world.add(narrow.at(next, 3), 1);
     ensure(matches!(beyond, Err(farside::Error::OutOfBounds { .. })), || format!("{beyond:?}"))?;
     world.sync()?;
-    narrow.free(&world)?;
-    wide.free(&world)
+    narrow.free(world)?;
+    wide.free(world)
 }
 
-pub(crate) fn contexts_are_contenders(world: World) -> Result<()> {
+pub(crate) fn contexts_are_contenders(world: &World) -> Result<()> {
     const THREADS: u64 = 3;
     const EACH: u64 = 2000;
     let window = world.window::<u64>(2)?;
@@ -266,5 +266,5 @@ pub(crate) fn contexts_are_contenders(world: World) -> Result<()> {
     ensure_eq(world.load(window.at(Rank(0), 0))?, expected, "a counter of all threads")?;
     ensure_eq(window.own().get(1)?, 1, "a put of a thread")?;
     world.sync()?;
-    window.free(&world)
+    window.free(world)
 }

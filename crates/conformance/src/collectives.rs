@@ -8,7 +8,7 @@ use crate::{ensure, ensure_eq};
 /// or memory exposed.
 const LENGTHS: [usize; 9] = [1, 3, 100, 511, 513, 4095, 4097, 32_768, 33_001];
 
-pub(crate) fn barriers_in_a_row_separate(world: World) -> Result<()> {
+pub(crate) fn barriers_in_a_row_separate(world: &World) -> Result<()> {
     // Everybody counts up; after the barrier everybody sees all, and nobody sees the next round.
     let words = world.words(2)?;
     let n = u64::from(world.size());
@@ -18,10 +18,10 @@ pub(crate) fn barriers_in_a_row_separate(world: World) -> Result<()> {
         let seen = world.load(words.at(Rank(0), (round % 2) as usize))?;
         ensure_eq(seen, n * u64::from(round).div_ceil(2), "arrivals after the barrier")?;
     }
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn barriers_and_broadcasts_alternate(world: World) -> Result<()> {
+pub(crate) fn barriers_and_broadcasts_alternate(world: &World) -> Result<()> {
     // A broadcast across nodes separates nobody: a fast rank may be through it and in the next
     // barrier while a slow one is still in the last.
     for round in 0..2000u32 {
@@ -34,7 +34,7 @@ pub(crate) fn barriers_and_broadcasts_alternate(world: World) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn broadcast_from_every_root(world: World) -> Result<()> {
+pub(crate) fn broadcast_from_every_root(world: &World) -> Result<()> {
     for root in world.ranks() {
         for len in LENGTHS {
             let mut data: Vec<u64> =
@@ -47,7 +47,7 @@ pub(crate) fn broadcast_from_every_root(world: World) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn reduce_to_every_root(world: World) -> Result<()> {
+pub(crate) fn reduce_to_every_root(world: &World) -> Result<()> {
     let n = u64::from(world.size());
     for root in world.ranks() {
         for len in LENGTHS {
@@ -65,7 +65,7 @@ pub(crate) fn reduce_to_every_root(world: World) -> Result<()> {
     ensure(world.rank() != Rank(0) || matrix == [[(n - 1) as f64; 3]; 2], || format!("{matrix:?}"))
 }
 
-pub(crate) fn all_reduce_gives_all_the_same_bits(world: World) -> Result<()> {
+pub(crate) fn all_reduce_gives_all_the_same_bits(world: &World) -> Result<()> {
     for len in LENGTHS {
         // Floating point is not associative: the order must be the same for all.
         let mut data: Vec<f64> =
@@ -82,7 +82,7 @@ pub(crate) fn all_reduce_gives_all_the_same_bits(world: World) -> Result<()> {
     ensure_eq(largest[0], world.size() - 1, "the largest rank")
 }
 
-pub(crate) fn all_gather_keeps_the_order(world: World) -> Result<()> {
+pub(crate) fn all_gather_keeps_the_order(world: &World) -> Result<()> {
     for len in LENGTHS {
         let mine = vec![world.rank().0 * 10; len];
         let all = world.all_gather(&mine)?;
@@ -97,7 +97,7 @@ pub(crate) fn all_gather_keeps_the_order(world: World) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn all_to_all_transposes(world: World) -> Result<()> {
+pub(crate) fn all_to_all_transposes(world: &World) -> Result<()> {
     let me = u64::from(world.rank().0);
     for len in LENGTHS {
         let send: Vec<u64> = world
@@ -118,8 +118,8 @@ pub(crate) fn all_to_all_transposes(world: World) -> Result<()> {
     )
 }
 
-pub(crate) fn collectives_in_a_row_do_not_mix(world: World) -> Result<()> {
-    collectives_in_a_row(&world, 60)
+pub(crate) fn collectives_in_a_row_do_not_mix(world: &World) -> Result<()> {
+    collectives_in_a_row(world, 60)
 }
 
 /// Collectives with no barrier between them, by ranks that are slow in turns.
@@ -151,10 +151,10 @@ fn collectives_in_a_row(world: &World, rounds: u32) -> Result<()> {
 }
 
 /// Collectives, meetings and messages are numbered in 32 bits.
-pub(crate) fn collectives_go_on_past_the_end_of_their_numbers(world: World) -> Result<()> {
+pub(crate) fn collectives_go_on_past_the_end_of_their_numbers(world: &World) -> Result<()> {
     for before in [9, 10] {
         world.renumber_collectives(u32::MAX - before)?;
-        collectives_in_a_row(&world, 12)?;
+        collectives_in_a_row(world, 12)?;
         for round in 0..12u32 {
             let mut data = [round + world.rank().0; 5000];
             world.broadcast(Rank(round % world.size()), &mut data)?;
@@ -163,10 +163,10 @@ pub(crate) fn collectives_go_on_past_the_end_of_their_numbers(world: World) -> R
         }
     }
     let words = world.words(3)?;
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn empty_collectives_are_fine(world: World) -> Result<()> {
+pub(crate) fn empty_collectives_are_fine(world: &World) -> Result<()> {
     let mut nothing: [u64; 0] = [];
     world.broadcast(Rank(0), &mut nothing)?;
     world.reduce(Rank(0), &mut nothing, |a, _| a)?;
@@ -175,7 +175,7 @@ pub(crate) fn empty_collectives_are_fine(world: World) -> Result<()> {
     ensure_eq(world.all_to_all(&nothing)?.len(), 0, "exchanged")
 }
 
-pub(crate) fn sync_completes_puts(world: World) -> Result<()> {
+pub(crate) fn sync_completes_puts(world: &World) -> Result<()> {
     let window = world.window::<u32>(world.size() as usize)?;
     for round in 1..=100 {
         for peer in world.ranks() {
@@ -185,11 +185,11 @@ pub(crate) fn sync_completes_puts(world: World) -> Result<()> {
         ensure_eq(window.own().to_vec()?, vec![round; world.size() as usize], "puts of all ranks")?;
         world.sync()?;
     }
-    window.free(&world)
+    window.free(world)
 }
 
 /// After a sync, each rank finds what each has put to each, whichever way they have chosen.
-pub(crate) fn sync_is_seen_by_all(world: World) -> Result<()> {
+pub(crate) fn sync_is_seen_by_all(world: &World) -> Result<()> {
     let (me, n) = (world.rank(), world.size() as usize);
     let window = world.window::<u64>(n)?;
     for round in 1..=30u64 {
@@ -209,10 +209,10 @@ pub(crate) fn sync_is_seen_by_all(world: World) -> Result<()> {
         }
         world.barrier()?;
     }
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn barriers_of_every_kind_alternate(world: World) -> Result<()> {
+pub(crate) fn barriers_of_every_kind_alternate(world: &World) -> Result<()> {
     let words = world.words(1)?;
     let n = u64::from(world.size());
     for round in 1..=100u64 {
@@ -225,10 +225,10 @@ pub(crate) fn barriers_of_every_kind_alternate(world: World) -> Result<()> {
             format!("{seen} arrivals after barrier {round}")
         })?;
     }
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn a_sync_and_a_barrier_are_a_disagreement(world: World) -> Result<()> {
+pub(crate) fn a_sync_and_a_barrier_are_a_disagreement(world: &World) -> Result<()> {
     world.sync()?;
     let outcome = if world.rank() == Rank(0) { world.sync() } else { world.barrier() };
     if world.size() == 1 {
@@ -237,7 +237,7 @@ pub(crate) fn a_sync_and_a_barrier_are_a_disagreement(world: World) -> Result<()
     ensure(matches!(outcome, Err(Error::Disagreement { .. })), || format!("{outcome:?}"))
 }
 
-pub(crate) fn scans_keep_the_order(world: World) -> Result<()> {
+pub(crate) fn scans_keep_the_order(world: &World) -> Result<()> {
     let me = u64::from(world.rank().0);
     for len in LENGTHS {
         // Composing linear functions is associative, and depends on the order.
@@ -267,7 +267,7 @@ pub(crate) fn scans_keep_the_order(world: World) -> Result<()> {
     team.free()
 }
 
-pub(crate) fn all_to_all_v_deals_unequal_parts(world: World) -> Result<()> {
+pub(crate) fn all_to_all_v_deals_unequal_parts(world: &World) -> Result<()> {
     let (me, n) = (world.rank().0, world.size());
     // From nothing to what does not fit into one message, or into the scratch space.
     for scale in [0, 1, 40, 1500] {
@@ -291,7 +291,7 @@ pub(crate) fn all_to_all_v_deals_unequal_parts(world: World) -> Result<()> {
     ensure(matches!(uneven, Err(Error::InvalidArgument(_))), || format!("{uneven:?}"))
 }
 
-pub(crate) fn collectives_fill_buffers(world: World) -> Result<()> {
+pub(crate) fn collectives_fill_buffers(world: &World) -> Result<()> {
     let (me, n) = (world.rank().0, world.size() as usize);
     for len in LENGTHS {
         let mut all = vec![0; n * len];
@@ -310,7 +310,7 @@ pub(crate) fn collectives_fill_buffers(world: World) -> Result<()> {
     ensure(matches!(short, Err(Error::InvalidArgument(_))), || format!("{short:?}"))
 }
 
-pub(crate) fn usual_folds_of_all_numbers(world: World) -> Result<()> {
+pub(crate) fn usual_folds_of_all_numbers(world: &World) -> Result<()> {
     let (me, n) = (world.rank().0, world.size());
     let mut sum = [u64::MAX, me.into()];
     world.all_sum(&mut sum)?;
@@ -330,6 +330,6 @@ pub(crate) fn usual_folds_of_all_numbers(world: World) -> Result<()> {
     let place = world.get_value(wide.at(Rank(0), 0))?;
     ensure_eq(place, 0u64.wrapping_sub(3 * u64::from(n)), "accumulated u64")?;
     ensure_eq(world.get_value(narrow.at(Rank(0), 0))?, 2, "accumulated u32")?;
-    narrow.free(&world)?;
-    wide.free(&world)
+    narrow.free(world)?;
+    wide.free(world)
 }

@@ -13,7 +13,7 @@ fn all_zero(world: &World, window: &farside::Window<u64>) -> Result<()> {
     })
 }
 
-pub(crate) fn types_without_size_are_refused(world: World) -> Result<()> {
+pub(crate) fn types_without_size_are_refused(world: &World) -> Result<()> {
     let refused = world.window::<[u64; 0]>(4).map(|_| ());
     ensure(matches!(refused, Err(Error::Unsupported { .. })), || {
         format!("a window of nothing: {refused:?}")
@@ -21,7 +21,7 @@ pub(crate) fn types_without_size_are_refused(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn out_of_range_is_named(world: World) -> Result<()> {
+pub(crate) fn out_of_range_is_named(world: &World) -> Result<()> {
     let window = world.window::<u64>(10)?;
     let guard = world.window::<u64>(10)?;
     let peer = Rank((world.rank().0 + 1) % world.size());
@@ -54,7 +54,7 @@ pub(crate) fn out_of_range_is_named(world: World) -> Result<()> {
         Err(error(3, 4)),
         "an atomic at the end of words",
     )?;
-    words.free(&world)?;
+    words.free(world)?;
     ensure(world.put(&[1], window.at(peer, usize::MAX)).is_err(), || {
         "a put beyond all memory".into()
     })?;
@@ -69,13 +69,13 @@ pub(crate) fn out_of_range_is_named(world: World) -> Result<()> {
     ensure(world.put_vector(&[1; 2], window.at(peer, 0), &runs).is_err(), || {
         "pieces over the end".into()
     })?;
-    all_zero(&world, &window)?;
-    all_zero(&world, &guard)?;
-    window.free(&world)?;
-    guard.free(&world)
+    all_zero(world, &window)?;
+    all_zero(world, &guard)?;
+    window.free(world)?;
+    guard.free(world)
 }
 
-pub(crate) fn shapes_that_contradict_themselves_are_refused(world: World) -> Result<()> {
+pub(crate) fn shapes_that_contradict_themselves_are_refused(world: &World) -> Result<()> {
     let window = world.window::<u64>(10)?;
     let peer = Rank((world.rank().0 + 1) % world.size());
     let at = window.at(peer, 0);
@@ -95,11 +95,11 @@ pub(crate) fn shapes_that_contradict_themselves_are_refused(world: World) -> Res
     ensure(run(3, 0, 2).is_err(), || "a piece over the end of the slice".into())?;
     ensure(run(0, usize::MAX, 1).is_err(), || "a piece beyond all memory".into())?;
     ensure(run(usize::MAX, 0, 1).is_err(), || "a piece from beyond all memory".into())?;
-    all_zero(&world, &window)?;
-    window.free(&world)
+    all_zero(world, &window)?;
+    window.free(world)
 }
 
-pub(crate) fn unknown_ranks_are_named(world: World) -> Result<()> {
+pub(crate) fn unknown_ranks_are_named(world: &World) -> Result<()> {
     let window = world.window::<u64>(1)?;
     let (rank, ranks) = (Rank(world.size()), world.size());
     let error = Error::UnknownRank { rank, ranks };
@@ -109,17 +109,17 @@ pub(crate) fn unknown_ranks_are_named(world: World) -> Result<()> {
     ensure_eq(world.flush(rank), Err(error.clone()), "flush")?;
     ensure_eq(world.broadcast(rank, &mut [1]), Err(error), "broadcast")?;
     ensure(window.len(Rank(u32::MAX)).is_err(), || "the length of nobody's part".into())?;
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn freed_segments_are_refused(world: World) -> Result<()> {
+pub(crate) fn freed_segments_are_refused(world: &World) -> Result<()> {
     let window = world.window::<u64>(4)?;
     let (segment, peer) = (window.segment(), Rank((world.rank().0 + 1) % world.size()));
     let fabric = world.fabric();
     let region = Region::block(peer, segment, 0, 8);
     let word = Word { rank: peer, segment, offset: 0, width: Width::W64 };
     fabric.put(&region, &[0; 8])?;
-    window.free(&world)?;
+    window.free(world)?;
     world.barrier()?;
     let error = Error::NoSegment { rank: peer, segment };
     ensure_eq(finish(fabric, fabric.put(&region, &[0; 8]), peer), Err(error.clone()), "put")?;
@@ -133,8 +133,8 @@ pub(crate) fn freed_segments_are_refused(world: World) -> Result<()> {
     ensure(finish(fabric, fabric.put(&region, &[1; 8]), peer).is_err(), || {
         "a put to a freed segment".into()
     })?;
-    all_zero(&world, &next)?;
-    next.free(&world)
+    all_zero(world, &next)?;
+    next.free(world)
 }
 
 /// A posted operation may report its error as late as the flush.
@@ -158,7 +158,7 @@ fn complete(fabric: &dyn Connection, started: Started) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn misaligned_words_are_refused(world: World) -> Result<()> {
+pub(crate) fn misaligned_words_are_refused(world: &World) -> Result<()> {
     let window = world.window::<u64>(4)?;
     let peer = Rank((world.rank().0 + 1) % world.size());
     let fabric = world.fabric();
@@ -174,11 +174,11 @@ pub(crate) fn misaligned_words_are_refused(world: World) -> Result<()> {
     let pair = Word { rank: peer, segment: window.segment(), offset: 0, width: Width::Pair };
     let sum = fabric.atomic(pair, Atomic::Add(1), OldValue::Wanted).map(|_| ());
     ensure(matches!(sum, Err(Error::Unsupported { .. })), || format!("a sum of pairs: {sum:?}"))?;
-    all_zero(&world, &window)?;
-    window.free(&world)
+    all_zero(world, &window)?;
+    window.free(world)
 }
 
-pub(crate) fn other_ranks_memory_is_not_waited_for(world: World) -> Result<()> {
+pub(crate) fn other_ranks_memory_is_not_waited_for(world: &World) -> Result<()> {
     let words = world.words(1)?;
     let owner = Rank((world.rank().0 + 1) % world.size());
     let result = world.wait(words.at(owner, 0), |word| word == 0);
@@ -187,16 +187,16 @@ pub(crate) fn other_ranks_memory_is_not_waited_for(world: World) -> Result<()> {
         Err(Error::NotOwn { rank: world.rank(), owner }),
         "a wait on another's word",
     )?;
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn strangers_have_no_part(world: World) -> Result<()> {
+pub(crate) fn strangers_have_no_part(world: &World) -> Result<()> {
     let single = world.split(Some(u64::from(world.rank().0)), 0)?.expect("everybody has a colour");
     let window = single.window::<u64>(1)?;
     let stranger = Rank((world.rank().0 + 1) % world.size());
     let expected = Error::NotAMember { rank: stranger, of: "window" };
     ensure_eq(world.get_value(window.at(stranger, 0)), Err(expected), "a get from a stranger")?;
-    let refused = window.free(&world);
+    let refused = window.free(world);
     ensure(matches!(refused, Err(Error::InvalidState(_))), || {
         format!("a window freed by another team: {refused:?}")
     })?;
@@ -216,7 +216,7 @@ fn is_disagreement(result: Result<()>, what: [&str; 2]) -> Result<()> {
     }
 }
 
-pub(crate) fn different_lengths_are_a_disagreement(world: World) -> Result<()> {
+pub(crate) fn different_lengths_are_a_disagreement(world: &World) -> Result<()> {
     let team = world.split(Some(0), 0)?.expect("everybody has a colour");
     let mut data = vec![0u8; if world.rank() == Rank(1) { 24 } else { 16 }];
     // The root of a broadcast may be done before anybody else has looked.
@@ -228,7 +228,7 @@ pub(crate) fn different_lengths_are_a_disagreement(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn different_collectives_are_a_disagreement(world: World) -> Result<()> {
+pub(crate) fn different_collectives_are_a_disagreement(world: &World) -> Result<()> {
     let team = world.split(Some(0), 0)?.expect("everybody has a colour");
     let result = if world.rank() == Rank(0) {
         team.barrier()
@@ -242,7 +242,7 @@ pub(crate) fn different_collectives_are_a_disagreement(world: World) -> Result<(
     world.barrier()
 }
 
-pub(crate) fn different_types_are_a_disagreement(world: World) -> Result<()> {
+pub(crate) fn different_types_are_a_disagreement(world: &World) -> Result<()> {
     let result = if world.rank() == Rank(0) {
         world.window::<u64>(4).map(|_| ())
     } else {
@@ -253,14 +253,14 @@ pub(crate) fn different_types_are_a_disagreement(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn different_word_counts_are_a_disagreement(world: World) -> Result<()> {
+pub(crate) fn different_word_counts_are_a_disagreement(world: &World) -> Result<()> {
     let team = world.split(Some(0), 0)?.expect("everybody has a colour");
     let result = team.words(if world.rank() == Rank(0) { 2 } else { 3 }).map(|_| ());
     is_disagreement(result, ["2 words", "3 words"])?;
     world.barrier()
 }
 
-pub(crate) fn freeing_different_windows_is_a_disagreement(world: World) -> Result<()> {
+pub(crate) fn freeing_different_windows_is_a_disagreement(world: &World) -> Result<()> {
     let team = world.split(Some(0), 0)?.expect("everybody has a colour");
     let (first, second) = (team.window::<u64>(1)?, team.window::<u64>(1)?);
     let freed = if world.rank() == Rank(0) { first.free(&team) } else { second.free(&team) };
@@ -268,7 +268,7 @@ pub(crate) fn freeing_different_windows_is_a_disagreement(world: World) -> Resul
     world.barrier()
 }
 
-pub(crate) fn who_polls_the_left_is_told(world: World) -> Result<()> {
+pub(crate) fn who_polls_the_left_is_told(world: &World) -> Result<()> {
     let words = world.words(1)?;
     if world.rank() != Rank(0) {
         return Ok(());
@@ -282,7 +282,7 @@ pub(crate) fn who_polls_the_left_is_told(world: World) -> Result<()> {
     }
 }
 
-pub(crate) fn who_left_early_is_missed(world: World) -> Result<()> {
+pub(crate) fn who_left_early_is_missed(world: &World) -> Result<()> {
     world.barrier()?;
     if world.rank() == Rank(0) {
         return Ok(());
@@ -291,7 +291,7 @@ pub(crate) fn who_left_early_is_missed(world: World) -> Result<()> {
     ensure_eq(world.barrier(), Err(lost), "a barrier that rank 0 does not come to")
 }
 
-pub(crate) fn who_left_in_order_is_not_missed(world: World) -> Result<()> {
+pub(crate) fn who_left_in_order_is_not_missed(world: &World) -> Result<()> {
     // Rank 0 leaves right after a barrier that others may still be in; the rest goes on without it.
     let words = world.words(1)?;
     world.barrier()?;

@@ -13,53 +13,53 @@ fn increment(world: &World, count: &farside::Window<u64>) -> Result<()> {
     world.put_value(before + 1, at)
 }
 
-pub(crate) fn every_lock_excludes(world: World) -> Result<()> {
+pub(crate) fn every_lock_excludes(world: &World) -> Result<()> {
     let count = world.window::<u64>(1)?;
     let kinds = lock::Kind::all();
     for kind in &kinds {
-        let lock = Lock::of_kind(&world, Rank(world.size() - 1), kind)?;
+        let lock = Lock::of_kind(world, Rank(world.size() - 1), kind)?;
         for _ in 0..3 {
-            let guard = lock.lock(&world)?;
-            increment(&world, &count)?;
+            let guard = lock.lock(world)?;
+            increment(world, &count)?;
             guard.unlock()?;
         }
         world.sync()?;
-        lock.free(&world)?;
+        lock.free(world)?;
     }
     let expected = 3 * u64::from(world.size()) * kinds.len() as u64;
     ensure_eq(world.get_value(count.at(Rank(0), 0))?, expected, "increments under locks")?;
     world.barrier()?;
-    count.free(&world)
+    count.free(world)
 }
 
-pub(crate) fn every_reader_writer_lock_excludes(world: World) -> Result<()> {
+pub(crate) fn every_reader_writer_lock_excludes(world: &World) -> Result<()> {
     let count = world.window::<u64>(1)?;
     let kinds = rw::Kind::all();
     for kind in &kinds {
-        let lock = RwLock::of_kind(&world, Rank(0), kind)?;
+        let lock = RwLock::of_kind(world, Rank(0), kind)?;
         for _ in 0..2 {
-            let guard = lock.write(&world)?;
-            increment(&world, &count)?;
+            let guard = lock.write(world)?;
+            increment(world, &count)?;
             guard.unlock()?;
-            let guard = lock.read(&world)?;
+            let guard = lock.read(world)?;
             let seen = world.get_value(count.at(Rank(0), 0))?;
             ensure(seen > 0, || format!("{}: a reader sees no write", kind.name()))?;
             guard.unlock()?;
         }
         world.sync()?;
-        lock.free(&world)?;
+        lock.free(world)?;
     }
     let expected = 2 * u64::from(world.size()) * kinds.len() as u64;
     ensure_eq(world.get_value(count.at(Rank(0), 0))?, expected, "increments by writers")?;
     world.barrier()?;
-    count.free(&world)
+    count.free(world)
 }
 
-pub(crate) fn epochs_of_every_design(world: World) -> Result<()> {
-    let designs = [Design::Direct, Design::Backoff(LockAgent::new(&world)?), Design::TWO_SIDED];
+pub(crate) fn epochs_of_every_design(world: &World) -> Result<()> {
+    let designs = [Design::Direct, Design::Backoff(LockAgent::new(world)?), Design::TWO_SIDED];
     for design in designs {
         let options = epoch::Options::new().unit(8).design(design);
-        let window = epoch::Window::allocate(&world, 64, options)?;
+        let window = epoch::Window::allocate(world, 64, options)?;
         let next = Rank((world.rank().0 + 1) % world.size());
         window.lock(next, Mode::Exclusive)?;
         window.put(&[7_u64], next, 0)?;
@@ -78,8 +78,8 @@ pub(crate) fn epochs_of_every_design(world: World) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn arrays_add_patches(world: World) -> Result<()> {
-    let array = GlobalArray::<i64>::new(&world, &[6, 5])?;
+pub(crate) fn arrays_add_patches(world: &World) -> Result<()> {
+    let array = GlobalArray::<i64>::new(world, &[6, 5])?;
     let patch = farside::array::ndarray::Array2::from_elem((4, 3), 1_i64).into_dyn();
     array.accumulate(2, [1..5, 1..4], patch.view())?;
     array.sync()?;
@@ -87,20 +87,20 @@ pub(crate) fn arrays_add_patches(world: World) -> Result<()> {
     array.free()
 }
 
-pub(crate) fn tables_count(world: World) -> Result<()> {
-    let map = HashMap::<u64, u64>::new(&world)?;
+pub(crate) fn tables_count(world: &World) -> Result<()> {
+    let map = HashMap::<u64, u64>::new(world)?;
     for key in 0..20 {
-        map.fetch_add(&world, key % 7, 1)?;
+        map.fetch_add(world, key % 7, 1)?;
     }
     world.sync()?;
-    ensure_eq(map.get(&world, 0)?, Some(3 * u64::from(world.size())), "a count in the table")?;
+    ensure_eq(map.get(world, 0)?, Some(3 * u64::from(world.size())), "a count in the table")?;
     world.barrier()?;
-    map.free(&world)
+    map.free(world)
 }
 
-pub(crate) fn aggregators_ask_and_answer(world: World) -> Result<()> {
+pub(crate) fn aggregators_ask_and_answer(world: &World) -> Result<()> {
     let packing = farside::aggregator::Packing { items: 3, packets: 2 };
-    let mut items = Aggregator::<[u32; 2]>::packed(&world, packing)?;
+    let mut items = Aggregator::<[u32; 2]>::packed(world, packing)?;
     for _ in 0..2 {
         let (me, mut answers) = (world.rank(), 0);
         items.run(
@@ -124,8 +124,8 @@ pub(crate) fn aggregators_ask_and_answer(world: World) -> Result<()> {
     items.free()
 }
 
-pub(crate) fn pages_are_shared(world: World) -> Result<()> {
-    let mut dsm = Dsm::new(&world, Config { access: Access::Explicit, ..Config::new(1 << 16) })?;
+pub(crate) fn pages_are_shared(world: &World) -> Result<()> {
+    let mut dsm = Dsm::new(world, Config { access: Access::Explicit, ..Config::new(1 << 16) })?;
     let cells = dsm.alloc::<u64>(world.size() as usize)?;
     dsm.set(cells, world.rank().index(), u64::from(world.rank().0) + 1)?;
     dsm.barrier()?;

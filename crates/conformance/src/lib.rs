@@ -27,7 +27,7 @@ use farside_fabric::random::SplitMix;
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A test: every rank runs it.
-pub type Test = fn(World) -> Result<()>;
+pub type Test = fn(&World) -> Result<()>;
 
 macro_rules! tests {
     ($dollar:tt $($module:ident: $($name:ident)*;)*) => {

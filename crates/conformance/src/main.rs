@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         eprintln!("there is no test {name:?}");
         return ExitCode::FAILURE;
     };
-    match farside::join().and_then(run) {
+    match farside::join().and_then(|world| run(&world)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{name}: {error}");

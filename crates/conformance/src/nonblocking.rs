@@ -7,7 +7,7 @@ use crate::{ensure, ensure_eq};
 /// How many may be under way.
 const UNDER_WAY: usize = 8;
 
-pub(crate) fn barriers_can_be_started(world: World) -> Result<()> {
+pub(crate) fn barriers_can_be_started(world: &World) -> Result<()> {
     let words = world.words(1)?;
     let n = u64::from(world.size());
     for round in 1..=100u64 {
@@ -20,10 +20,10 @@ pub(crate) fn barriers_can_be_started(world: World) -> Result<()> {
         let seen = world.load(words.at(Rank(0), 0))?;
         ensure(seen >= n * round, || format!("{seen} arrivals after barrier {round}"))?;
     }
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn reductions_overlap_with_puts(world: World) -> Result<()> {
+pub(crate) fn reductions_overlap_with_puts(world: &World) -> Result<()> {
     let (me, n) = (world.rank(), u64::from(world.size()));
     let window = world.window::<u64>(n as usize)?;
     for round in 1..=50u64 {
@@ -45,11 +45,11 @@ pub(crate) fn reductions_overlap_with_puts(world: World) -> Result<()> {
         ensure(sum.map(f64::to_bits) == same.map(f64::to_bits), || "other bits".into())?;
         ensure_eq(first.wait()?, vec![n * round, n * (n - 1) / 2], "sums")?;
     }
-    window.free(&world)
+    window.free(world)
 }
 
 /// Handles are dropped by some ranks, at once or after a test, and nobody waits in vain.
-pub(crate) fn handles_can_be_dropped(world: World) -> Result<()> {
+pub(crate) fn handles_can_be_dropped(world: &World) -> Result<()> {
     let (me, n) = (world.rank().0, world.size());
     for round in 0..200u32 {
         let mut reduction = world.all_reduce_nb(&[round + me], u32::max)?;
@@ -65,7 +65,7 @@ pub(crate) fn handles_can_be_dropped(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn too_many_under_way_are_refused(world: World) -> Result<()> {
+pub(crate) fn too_many_under_way_are_refused(world: &World) -> Result<()> {
     let started: Vec<_> =
         (0..UNDER_WAY).map(|at| world.all_reduce_nb(&[at], usize::max)).collect::<Result<_>>()?;
     let refused = world.barrier_nb().map(drop);
@@ -80,7 +80,7 @@ pub(crate) fn too_many_under_way_are_refused(world: World) -> Result<()> {
     ensure_eq(world.all_reduce_nb(&nothing, u64::max)?.wait()?.len(), 0, "nothing")
 }
 
-pub(crate) fn different_reductions_are_a_disagreement(world: World) -> Result<()> {
+pub(crate) fn different_reductions_are_a_disagreement(world: &World) -> Result<()> {
     if world.size() == 1 {
         return Ok(());
     }
@@ -93,7 +93,7 @@ pub(crate) fn different_reductions_are_a_disagreement(world: World) -> Result<()
     ensure(matches!(outcome, Err(Error::Disagreement { .. })), || format!("{outcome:?}"))
 }
 
-pub(crate) fn nonblocking_numbers_start_over(world: World) -> Result<()> {
+pub(crate) fn nonblocking_numbers_start_over(world: &World) -> Result<()> {
     world.renumber_collectives(u32::MAX - 10)?;
     for round in 0..30u64 {
         let sum = world.all_reduce_nb(&[round], |a, b| a + b)?;
@@ -103,7 +103,7 @@ pub(crate) fn nonblocking_numbers_start_over(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn teams_start_collectives(world: World) -> Result<()> {
+pub(crate) fn teams_start_collectives(world: &World) -> Result<()> {
     let me = world.rank().0;
     let team = world.split(Some(u64::from(me % 2)), 0)?.expect("everybody has a colour");
     for round in 0..20u32 {
@@ -116,7 +116,7 @@ pub(crate) fn teams_start_collectives(world: World) -> Result<()> {
     team.free()
 }
 
-pub(crate) fn who_is_missed_by_a_test_is_named(world: World) -> Result<()> {
+pub(crate) fn who_is_missed_by_a_test_is_named(world: &World) -> Result<()> {
     if world.size() == 1 || world.rank() == Rank(1) {
         return Ok(());
     }

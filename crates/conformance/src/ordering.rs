@@ -32,7 +32,7 @@ fn rounds(
     world.sync()
 }
 
-pub(crate) fn a_signal_comes_after_the_fenced_put(world: World) -> Result<()> {
+pub(crate) fn a_signal_comes_after_the_fenced_put(world: &World) -> Result<()> {
     let (data, flag, done) =
         (world.window::<u64>(512)?, world.window::<u64>(1)?, world.window::<u64>(1)?);
     let send = |round| {
@@ -46,13 +46,13 @@ pub(crate) fn a_signal_comes_after_the_fenced_put(world: World) -> Result<()> {
             format!("round {round}: old data")
         })
     };
-    rounds(&world, send, look, &done)?;
-    data.free(&world)?;
-    flag.free(&world)?;
-    done.free(&world)
+    rounds(world, send, look, &done)?;
+    data.free(world)?;
+    flag.free(world)?;
+    done.free(world)
 }
 
-pub(crate) fn put_signal_brings_its_data(world: World) -> Result<()> {
+pub(crate) fn put_signal_brings_its_data(world: &World) -> Result<()> {
     let (data, flag, done) =
         (world.window::<u64>(3000)?, world.window::<u32>(1)?, world.window::<u64>(1)?);
     let send = |round| {
@@ -64,18 +64,18 @@ pub(crate) fn put_signal_brings_its_data(world: World) -> Result<()> {
             format!("round {round}: old data")
         })
     };
-    rounds(&world, send, look, &done)?;
+    rounds(world, send, look, &done)?;
     let elsewhere = world.put_signal(&[1], data.at(Rank(0), 0), 1, flag.at(Rank(1), 0));
     ensure(
         matches!(elsewhere, Err(Error::InvalidArgument(ref why)) if why.contains("flush")),
         || "a signal to another rank".into(),
     )?;
-    data.free(&world)?;
-    flag.free(&world)?;
-    done.free(&world)
+    data.free(world)?;
+    flag.free(world)?;
+    done.free(world)
 }
 
-pub(crate) fn an_add_comes_after_the_fenced_put(world: World) -> Result<()> {
+pub(crate) fn an_add_comes_after_the_fenced_put(world: &World) -> Result<()> {
     // The add is posted, ordered by the fence as a signal is, and wakes the rank that waits.
     let (data, count, done) =
         (world.window::<u64>(512)?, world.window::<u32>(1)?, world.window::<u64>(1)?);
@@ -90,13 +90,13 @@ pub(crate) fn an_add_comes_after_the_fenced_put(world: World) -> Result<()> {
             format!("round {round}: old data")
         })
     };
-    rounds(&world, send, look, &done)?;
-    data.free(&world)?;
-    count.free(&world)?;
-    done.free(&world)
+    rounds(world, send, look, &done)?;
+    data.free(world)?;
+    count.free(world)?;
+    done.free(world)
 }
 
-pub(crate) fn put_signal_add_brings_all_data(world: World) -> Result<()> {
+pub(crate) fn put_signal_add_brings_all_data(world: &World) -> Result<()> {
     // All ranks write parts of rank 0's memory, some long, and count in one word of it.
     const LEN: usize = 700;
     let (me, n) = (world.rank(), world.size());
@@ -130,12 +130,12 @@ pub(crate) fn put_signal_add_brings_all_data(world: World) -> Result<()> {
     }
     let elsewhere = world.put_signal_add(&[1], data.at(Rank(0), 0), 1, count.at(Rank(1), 0));
     ensure(elsewhere.is_err(), || "a signal to another rank".into())?;
-    go_on.free(&world)?;
-    data.free(&world)?;
-    count.free(&world)
+    go_on.free(world)?;
+    data.free(world)?;
+    count.free(world)
 }
 
-pub(crate) fn flush_is_seen_by_a_third_rank(world: World) -> Result<()> {
+pub(crate) fn flush_is_seen_by_a_third_rank(world: &World) -> Result<()> {
     // Rank 0 writes to rank 2, flushes, and tells rank 1, who reads at rank 2.
     let (data, flag, done) =
         (world.window::<u64>(64)?, world.window::<u64>(1)?, world.window::<u64>(1)?);
@@ -150,13 +150,13 @@ pub(crate) fn flush_is_seen_by_a_third_rank(world: World) -> Result<()> {
         world.get(data.at(Rank(2), 0), &mut got)?;
         ensure_eq(got, [round; 64], "what was flushed")
     };
-    rounds(&world, send, look, &done)?;
-    data.free(&world)?;
-    flag.free(&world)?;
-    done.free(&world)
+    rounds(world, send, look, &done)?;
+    data.free(world)?;
+    flag.free(world)?;
+    done.free(world)
 }
 
-pub(crate) fn flush_orders_a_put_before_a_later_get(world: World) -> Result<()> {
+pub(crate) fn flush_orders_a_put_before_a_later_get(world: &World) -> Result<()> {
     // Each of two ranks writes its own word and then reads the other's: at least one sees the other
     // (Dekker).
     let words = world.window::<u64>(2)?;
@@ -175,10 +175,10 @@ pub(crate) fn flush_orders_a_put_before_a_later_get(world: World) -> Result<()> 
             format!("round {round}: both read before the other had written")
         })?;
     }
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn fence_orders_puts_to_one_rank(world: World) -> Result<()> {
+pub(crate) fn fence_orders_puts_to_one_rank(world: &World) -> Result<()> {
     // A reader that sees the second put sees the first.
     let words = world.window::<u64>(16)?;
     if world.rank() == Rank(0) {
@@ -200,10 +200,10 @@ pub(crate) fn fence_orders_puts_to_one_rank(world: World) -> Result<()> {
         }
     }
     world.sync()?;
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn wait_sees_atomics(world: World) -> Result<()> {
+pub(crate) fn wait_sees_atomics(world: &World) -> Result<()> {
     let words = world.words(2)?;
     let n = u64::from(world.size());
     for round in 1..=50 {
@@ -214,10 +214,10 @@ pub(crate) fn wait_sees_atomics(world: World) -> Result<()> {
         ensure_eq(seen, round * n, "arrivals")?;
         world.barrier()?;
     }
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn a_pair_wakes_who_waits_for_either_half(world: World) -> Result<()> {
+pub(crate) fn a_pair_wakes_who_waits_for_either_half(world: &World) -> Result<()> {
     let pairs = world.window::<Pair>(1)?.cast::<u64>()?;
     let done = world.words(1)?;
     let half =
@@ -225,7 +225,7 @@ pub(crate) fn a_pair_wakes_who_waits_for_either_half(world: World) -> Result<()>
     for round in 1..=20u64 {
         if world.rank() == Rank(1) {
             let which = (round % 2) as usize;
-            ensure_eq(half(&world, which)?, round, "a half of a pair")?;
+            ensure_eq(half(world, which)?, round, "a half of a pair")?;
             world.store(pairs.at(Rank(1), 0), 0)?;
             world.store(pairs.at(Rank(1), 1), 0)?;
             world.signal(done.at(Rank(0), 0), round)?;
@@ -245,11 +245,11 @@ pub(crate) fn a_pair_wakes_who_waits_for_either_half(world: World) -> Result<()>
         }
     }
     world.sync()?;
-    done.free(&world)?;
-    pairs.free(&world)
+    done.free(world)?;
+    pairs.free(world)
 }
 
-pub(crate) fn wait_returns_what_it_saw(world: World) -> Result<()> {
+pub(crate) fn wait_returns_what_it_saw(world: &World) -> Result<()> {
     // The word changes all the time, and satisfies the condition every other time.
     let words = world.words(2)?;
     if world.rank() == Rank(0) {
@@ -265,10 +265,10 @@ pub(crate) fn wait_returns_what_it_saw(world: World) -> Result<()> {
         }
     }
     world.sync()?;
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn wait_wakes_a_sleeper(world: World) -> Result<()> {
+pub(crate) fn wait_wakes_a_sleeper(world: &World) -> Result<()> {
     // The sleeper has gone to sleep when it is told so by nothing but the other's long work:
     // however long, it must be woken.
     let words = world.words(2)?;
@@ -286,10 +286,10 @@ pub(crate) fn wait_wakes_a_sleeper(world: World) -> Result<()> {
         }
     }
     world.sync()?;
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn wait_times_out(world: World) -> Result<()> {
+pub(crate) fn wait_times_out(world: &World) -> Result<()> {
     let words = world.words(1)?;
     let result =
         world.wait_timeout(words.at(world.rank(), 0), |word| word == 1, Duration::from_millis(20));
@@ -297,10 +297,10 @@ pub(crate) fn wait_times_out(world: World) -> Result<()> {
     world.store(words.at(world.rank(), 0), 1)?;
     let result = world.wait_timeout(words.at(world.rank(), 0), |word| word == 1, Duration::ZERO);
     ensure_eq(result, Ok(1), "a wait for what is there, without time")?;
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn time_alone_can_be_waited_for(world: World) -> Result<()> {
+pub(crate) fn time_alone_can_be_waited_for(world: &World) -> Result<()> {
     // No rank departs ahead of the barrier.
     let known_departures = world.job().failures.departures();
     for soon in [true, false] {
@@ -314,7 +314,7 @@ pub(crate) fn time_alone_can_be_waited_for(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn relax_lets_others_run(world: World) -> Result<()> {
+pub(crate) fn relax_lets_others_run(world: &World) -> Result<()> {
     // Everybody polls a word of rank 0, which changes only once all have read it.
     let words = world.words(2)?;
     world.fetch_add(words.at(Rank(0), 0), 1)?;
@@ -326,10 +326,10 @@ pub(crate) fn relax_lets_others_run(world: World) -> Result<()> {
         world.relax()?;
     }
     world.sync()?;
-    words.free(&world)
+    words.free(world)
 }
 
-pub(crate) fn ranks_wait_in_a_chain(world: World) -> Result<()> {
+pub(crate) fn ranks_wait_in_a_chain(world: &World) -> Result<()> {
     // A token goes round: with more ranks than processors, everybody sleeps most of the time.
     let words = world.words(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
@@ -342,5 +342,5 @@ pub(crate) fn ranks_wait_in_a_chain(world: World) -> Result<()> {
             world.wait(words.at(world.rank(), 0), |token| token == round)?;
         }
     }
-    words.free(&world)
+    words.free(world)
 }

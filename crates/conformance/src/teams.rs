@@ -4,7 +4,7 @@ use farside::{Error, Rank, Result, World};
 
 use crate::{ensure, ensure_eq};
 
-pub(crate) fn teams_by_colour(world: World) -> Result<()> {
+pub(crate) fn teams_by_colour(world: &World) -> Result<()> {
     // Two teams, ordered backwards by their key.
     let me = world.rank().0;
     let team =
@@ -33,7 +33,7 @@ pub(crate) fn teams_by_colour(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn teams_are_independent(world: World) -> Result<()> {
+pub(crate) fn teams_are_independent(world: &World) -> Result<()> {
     // One team does many collectives while the other does few.
     let me = world.rank().0;
     let team = world.split(Some(u64::from(me % 2)), 0)?.expect("everybody has a colour");
@@ -46,7 +46,7 @@ pub(crate) fn teams_are_independent(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn teams_can_be_split_again(world: World) -> Result<()> {
+pub(crate) fn teams_can_be_split_again(world: &World) -> Result<()> {
     let me = world.rank().0;
     let most = world.split(if me == 0 { None } else { Some(5) }, 0)?;
     if let Some(most) = most {
@@ -61,7 +61,7 @@ pub(crate) fn teams_can_be_split_again(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn a_team_of_one_node(world: World) -> Result<()> {
+pub(crate) fn a_team_of_one_node(world: &World) -> Result<()> {
     let team = world.split_by_node()?;
     let topology = world.topology();
     ensure_eq(
@@ -73,7 +73,7 @@ pub(crate) fn a_team_of_one_node(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn windows_of_a_team(world: World) -> Result<()> {
+pub(crate) fn windows_of_a_team(world: &World) -> Result<()> {
     let me = world.rank().0;
     let team = world.split(Some(u64::from(me % 2)), 0)?.expect("everybody has a colour");
     let window = team.window::<u32>(3)?;
@@ -99,7 +99,7 @@ pub(crate) fn windows_of_a_team(world: World) -> Result<()> {
     world.barrier()
 }
 
-pub(crate) fn teams_come_and_go(world: World) -> Result<()> {
+pub(crate) fn teams_come_and_go(world: &World) -> Result<()> {
     for round in 0..50u32 {
         let team = world
             .split(Some(u64::from((world.rank().0 + round) % 2)), 0)?
@@ -115,14 +115,14 @@ pub(crate) fn teams_come_and_go(world: World) -> Result<()> {
     })
 }
 
-pub(crate) fn who_has_no_colour_has_no_team(world: World) -> Result<()> {
+pub(crate) fn who_has_no_colour_has_no_team(world: &World) -> Result<()> {
     let team = world.split(None, 0)?;
     ensure(team.is_none(), || "a team of nobody".into())
 }
 
 /// What members of a team put before its sync, to any rank, is seen by every member after it,
 /// whatever the others do meanwhile: for teams that are spread over the nodes, and teams of one.
-pub(crate) fn a_team_syncs(world: World) -> Result<()> {
+pub(crate) fn a_team_syncs(world: &World) -> Result<()> {
     let (me, n) = (world.rank(), world.size() as usize);
     let window = world.window::<u64>(n)?;
     let spread = world.split(Some(u64::from(me.0 % 2)), 0)?.expect("everybody has a colour");
@@ -146,10 +146,10 @@ pub(crate) fn a_team_syncs(world: World) -> Result<()> {
     }
     alone.free()?;
     spread.free()?;
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn a_team_of_all_ranks_in_another_order_syncs(world: World) -> Result<()> {
+pub(crate) fn a_team_of_all_ranks_in_another_order_syncs(world: &World) -> Result<()> {
     let (me, n) = (world.rank(), world.size() as usize);
     let window = world.window::<u64>(n)?;
     // Both count what lands, each for itself.
@@ -167,5 +167,5 @@ pub(crate) fn a_team_of_all_ranks_in_another_order_syncs(world: World) -> Result
         team.barrier()?;
     }
     team.free()?;
-    window.free(&world)
+    window.free(world)
 }

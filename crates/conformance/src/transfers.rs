@@ -20,13 +20,13 @@ fn pattern(seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect()
 }
 
-pub(crate) fn put_and_get_round_trip(world: World) -> Result<()> {
+pub(crate) fn put_and_get_round_trip(world: &World) -> Result<()> {
     let window = world.window::<u8>((1 << 20) + 16)?;
     let me = world.rank().0 as u8;
     for (round, size) in SIZES.into_iter().enumerate() {
         // Odd offsets, too.
         let offset = round % 5;
-        world.put(&pattern(me, size), window.at(right(&world), offset))?;
+        world.put(&pattern(me, size), window.at(right(world), offset))?;
         world.sync()?;
         for peer in world.ranks() {
             let writer = (peer.0 + world.size() - 1) % world.size();
@@ -38,16 +38,16 @@ pub(crate) fn put_and_get_round_trip(world: World) -> Result<()> {
         }
         world.sync()?;
     }
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn neighbours_stay_untouched(world: World) -> Result<()> {
+pub(crate) fn neighbours_stay_untouched(world: &World) -> Result<()> {
     let window = world.window::<u8>(2000)?;
     for (round, size) in SIZES.into_iter().filter(|&size| size <= 1000).enumerate() {
         window.own().write(0, &[0xAA; 2000])?;
         world.sync()?;
         let offset = 300 + round;
-        world.put(&vec![0x55; size], window.at(right(&world), offset))?;
+        world.put(&vec![0x55; size], window.at(right(world), offset))?;
         world.sync()?;
         let mine = window.own().to_vec()?;
         let as_expected = |(at, &byte): (usize, &u8)| {
@@ -58,13 +58,13 @@ pub(crate) fn neighbours_stay_untouched(world: World) -> Result<()> {
         })?;
         world.sync()?;
     }
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn transfers_overlap_in_a_scope(world: World) -> Result<()> {
+pub(crate) fn transfers_overlap_in_a_scope(world: &World) -> Result<()> {
     let window = world.window::<u32>(3000)?;
     let mine: Vec<u32> = (0..3000).map(|at| at + world.rank().0 * 10_000).collect();
-    let peer = right(&world);
+    let peer = right(world);
     world.scope(|scope| {
         let first = scope.put_nb(&mine[..1000], window.at(peer, 0))?;
         let second = scope.put_nb(&mine[1000..], window.at(peer, 1000))?;
@@ -91,13 +91,13 @@ pub(crate) fn transfers_overlap_in_a_scope(world: World) -> Result<()> {
     )?;
     ensure(there.concat() == mine, || "what was gotten in two halves".into())?;
     world.sync()?;
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn transfers_own_their_data(world: World) -> Result<()> {
+pub(crate) fn transfers_own_their_data(world: &World) -> Result<()> {
     const LEN: usize = 70_000;
     let window = world.window::<u32>(2 * LEN)?;
-    let (peer, mark) = (right(&world), world.rank().0 * 1_000_000);
+    let (peer, mark) = (right(world), world.rank().0 * 1_000_000);
     let values = |from: u32| (0..LEN as u32).map(move |at| mark + from + at).collect::<Vec<u32>>();
     // One is waited for, and its data changed as soon as it is back; one is given up, which does
     // not take it back.
@@ -117,7 +117,7 @@ pub(crate) fn transfers_own_their_data(world: World) -> Result<()> {
         "what was written is not there".into()
     })?;
     world.sync()?;
-    window.free(&world)
+    window.free(world)
 }
 
 /// A random block that fits into `len` elements on both sides.
@@ -162,10 +162,10 @@ fn elements(counts: &[usize], near: &[usize], far: &[usize]) -> Vec<(usize, usiz
     all
 }
 
-pub(crate) fn strided_matches_the_reference(world: World) -> Result<()> {
+pub(crate) fn strided_matches_the_reference(world: &World) -> Result<()> {
     const LEN: usize = 4000;
     let window = world.window::<i64>(LEN + 10)?;
-    let peer = right(&world);
+    let peer = right(world);
     let left = Rank((world.rank().0 + world.size() - 1) % world.size());
     let mut numbers = Numbers::new(42);
     for round in 0..40 {
@@ -196,13 +196,13 @@ pub(crate) fn strided_matches_the_reference(world: World) -> Result<()> {
         window.own().write(0, &[0; LEN + 10])?;
         world.sync()?;
     }
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn vector_matches_the_reference(world: World) -> Result<()> {
+pub(crate) fn vector_matches_the_reference(world: &World) -> Result<()> {
     const LEN: usize = 1000;
     let window = world.window::<f64>(LEN)?;
-    let peer = right(&world);
+    let peer = right(world);
     let mut numbers = Numbers::new(7);
     let data: Vec<f64> = (0..LEN).map(|at| at as f64 + 0.5).collect();
     for round in 0..30 {
@@ -241,21 +241,21 @@ pub(crate) fn vector_matches_the_reference(world: World) -> Result<()> {
         window.own().write(0, &[0.0; LEN])?;
         world.sync()?;
     }
-    window.free(&world)
+    window.free(world)
 }
 
-pub(crate) fn strided_of_four_dimensions(world: World) -> Result<()> {
+pub(crate) fn strided_of_four_dimensions(world: &World) -> Result<()> {
     // A 2 x 3 x 4 x 5 block inside a 6 x 6 x 6 x 6 array, to a tight one.
     let window = world.window::<u16>(6 * 6 * 6 * 6)?;
     let patch = Patch { counts: &[2, 3, 4, 5], near: &[60, 20, 5, 1], far: &[216, 36, 6, 1] };
     let data: Vec<u16> = (1..=120).collect();
-    let peer = right(&world);
+    let peer = right(world);
     world.put_strided(&data, window.at(peer, 216 + 36 + 6 + 1), &patch)?;
     world.sync()?;
     let mine = window.own().to_vec()?;
     ensure_eq(mine.iter().filter(|&&value| value != 0).count(), 120, "elements written")?;
     ensure_eq(mine[216 + 36 + 6 + 1 + 216 + 2 * 36 + 3 * 6 + 4], 120, "the last element")?;
-    window.free(&world)
+    window.free(world)
 }
 
 fn accumulate_one<T: Summand + PartialEq + std::fmt::Debug>(
@@ -278,25 +278,25 @@ fn accumulate_one<T: Summand + PartialEq + std::fmt::Debug>(
     window.free(world)
 }
 
-pub(crate) fn accumulate_scales_every_number(world: World) -> Result<()> {
+pub(crate) fn accumulate_scales_every_number(world: &World) -> Result<()> {
     let n = world.size() as i32;
-    accumulate_one(&world, 3i32, -2, -6 * n)?;
-    accumulate_one(&world, -3i64, 1 << 40, -3 * (1 << 40) * i64::from(n))?;
-    accumulate_one(&world, 0.5f32, 3.0, 1.5 * n as f32)?;
-    accumulate_one(&world, 0.25f64, 3.0, 0.75 * f64::from(n))?;
+    accumulate_one(world, 3i32, -2, -6 * n)?;
+    accumulate_one(world, -3i64, 1 << 40, -3 * (1 << 40) * i64::from(n))?;
+    accumulate_one(world, 0.5f32, 3.0, 1.5 * n as f32)?;
+    accumulate_one(world, 0.25f64, 3.0, 0.75 * f64::from(n))?;
     let i32_ = |re: f32, im: f32| Complex { re, im };
     let i64_ = |re: f64, im: f64| Complex { re, im };
     // (1 + 2i)(3 - i) = 5 + 5i
-    accumulate_one(&world, i32_(1.0, 2.0), i32_(3.0, -1.0), i32_(5.0 * n as f32, 5.0 * n as f32))?;
+    accumulate_one(world, i32_(1.0, 2.0), i32_(3.0, -1.0), i32_(5.0 * n as f32, 5.0 * n as f32))?;
     accumulate_one(
-        &world,
+        world,
         i64_(1.0, 2.0),
         i64_(3.0, -1.0),
         i64_(5.0 * f64::from(n), 5.0 * f64::from(n)),
     )
 }
 
-pub(crate) fn accumulates_do_not_disturb_each_other(world: World) -> Result<()> {
+pub(crate) fn accumulates_do_not_disturb_each_other(world: &World) -> Result<()> {
     const ROUNDS: usize = 500;
     let (doubles, complex) = (world.window::<f64>(16)?, world.window::<Complex<f32>>(16)?);
     for _ in 0..ROUNDS {
@@ -315,13 +315,13 @@ pub(crate) fn accumulates_do_not_disturb_each_other(world: World) -> Result<()> 
         ensure_eq(world.get_value(complex.at(Rank(0), index))?, both, "a contended complex sum")?;
     }
     world.sync()?;
-    doubles.free(&world)?;
-    complex.free(&world)
+    doubles.free(world)?;
+    complex.free(world)
 }
 
-pub(crate) fn counters_count(world: World) -> Result<()> {
+pub(crate) fn counters_count(world: &World) -> Result<()> {
     let (window, sums) = (world.window::<u64>(100)?, world.window::<i64>(1)?);
-    let peer = right(&world);
+    let peer = right(world);
     let before = world.counters().peer(peer);
     world.put(&[0; 10], window.at(peer, 0))?;
     world.get(window.at(peer, 0), &mut [0; 5])?;
@@ -337,6 +337,6 @@ pub(crate) fn counters_count(world: World) -> Result<()> {
     ensure(total.operations() >= after.operations() && total.bytes() >= after.bytes(), || {
         "totals".into()
     })?;
-    sums.free(&world)?;
-    window.free(&world)
+    sums.free(world)?;
+    window.free(world)
 }

@@ -18,10 +18,10 @@ fn counted(
         let all = (0..ranks).map(Rank).filter(|&to| kind == Kind::Atomic || to != me);
         all.map(|to| counts.operations(me, kind, to)).sum()
     };
-    let each = |world: World| {
+    let each = |world: &World| {
         world.barrier()?;
         let before = count(world.rank());
-        run(&world)?;
+        run(world)?;
         let counted = count(world.rank()) - before;
         // Those who still wait would ask a rank that has left what it has done.
         world.barrier()?;

@@ -59,7 +59,7 @@ proptest! {
     ) {
         let packing = Packing { items, packets };
         let local = Local::new(4).unwrap().topology(&format!("node:{nodes}"));
-        local.run(|world| scatter(&world, packing, &targets, left)).unwrap();
+        local.run(|world| scatter(world, packing, &targets, left)).unwrap();
     }
 }
 
@@ -67,7 +67,7 @@ proptest! {
 fn packets_go_past_the_end_of_their_numbers() {
     let packing = Packing { items: 2, packets: 3 };
     farside::local(2, |world| {
-        let mut items = Aggregator::<u64>::packed(&world, packing)?;
+        let mut items = Aggregator::<u64>::packed(world, packing)?;
         items.renumber((1 << 32) - 5)?;
         let (mut sum, other) = (0, Rank(1 - world.rank().0));
         items.run(
@@ -86,7 +86,7 @@ fn packets_go_past_the_end_of_their_numbers() {
 #[test]
 fn a_failed_closure_fails_on_its_rank_alone() {
     farside::local(3, |world| {
-        let mut items = Aggregator::<u32>::packed(&world, Packing { items: 1, packets: 1 })?;
+        let mut items = Aggregator::<u32>::packed(world, Packing { items: 1, packets: 1 })?;
         let (me, mut handled) = (world.rank(), 0);
         let run = items.run(
             |out| {
@@ -119,10 +119,10 @@ fn a_failed_closure_fails_on_its_rank_alone() {
 fn what_cannot_be_is_refused() {
     farside::local(2, |world| {
         for packing in [Packing { items: 0, packets: 1 }, Packing { items: 1, packets: 0 }] {
-            let refused = Aggregator::<u8>::packed(&world, packing).err().map(|e| e.to_string());
+            let refused = Aggregator::<u8>::packed(world, packing).err().map(|e| e.to_string());
             assert!(refused.is_some_and(|said| said.contains("packets of 1 to")));
         }
-        let mut items = Aggregator::<u8>::new(&world)?;
+        let mut items = Aggregator::<u8>::new(world)?;
         assert_eq!(items.packing(), Packing { items: 32 << 10, packets: 4 });
         let said = std::cell::RefCell::new(String::new());
         items.run(

@@ -340,7 +340,7 @@ fn run(case: Case, test: fn(&World, &Case) -> Result<()>) {
                 local.decorate(move |fabric| counts.over(fabric))
             }
         };
-        if let Err(error) = local.run(|world| test(&world, &case)) {
+        if let Err(error) = local.run(|world| test(world, &case)) {
             panic!("{case:?}: {error}");
         }
     });
@@ -434,7 +434,7 @@ fn arrays_of_a_team() {
 #[test]
 fn own_blocks_are_memory() {
     farside::local(4, |world| {
-        let a = Builder::new(&[6, 6]).ghosts(&[1, 1]).create::<i32>(&world)?;
+        let a = Builder::new(&[6, 6]).ghosts(&[1, 1]).create::<i32>(world)?;
         a.sync()?;
         for (number, area) in a.own_blocks().enumerate() {
             // SAFETY: each rank touches its own blocks only, between two syncs.
@@ -460,7 +460,7 @@ fn own_blocks_are_memory() {
 #[test]
 fn what_does_not_fit_is_named() {
     farside::local(2, |world| {
-        let a = GlobalArray::<f64>::new(&world, &[4, 5])?;
+        let a = GlobalArray::<f64>::new(world, &[4, 5])?;
         let says = |result: Result<()>, parts: &[&str]| {
             let text = result.err().map_or("nothing".to_owned(), |error| error.to_string());
             ensure(parts.iter().all(|part| text.contains(part)), || {
@@ -478,11 +478,11 @@ fn what_does_not_fit_is_named() {
         )?;
         says(a.get_value(&[4, 0]).map(drop), &["[4, 0]", "[4, 5]"])?;
         says(a.scatter(&[[0, 0]], &[]), &["1 against 0"])?;
-        let b = GlobalArray::<f64>::new(&world, &[5, 5])?;
+        let b = GlobalArray::<f64>::new(world, &[5, 5])?;
         says(a.copy_from(&b), &["[5, 5]", "[4, 5]"])?;
         says(a.multiply_from(1.0, &a, &a, 0.0), &["do not multiply"])?;
         says(a.transpose_from(&a), &["transpose"])?;
-        says(GlobalArray::<f64>::new(&world, &[1; 8]).map(drop), &["8 dimensions"])?;
+        says(GlobalArray::<f64>::new(world, &[1; 8]).map(drop), &["8 dimensions"])?;
         says(a.read_npy("/nonexistent.npy"), &["/nonexistent.npy"])?;
         b.free()?;
         a.free()
@@ -496,15 +496,15 @@ fn numpy_reads_what_is_written() {
     let bytes: Vec<f64> = (0..42).map(f64::from).collect();
     farside::local(3, |world| {
         let cyclic = Distribution::BlockCyclic(vec![2, 2, 1]);
-        let a = Builder::new(&[3, 7, 2]).distribution(cyclic).create::<f64>(&world)?;
+        let a = Builder::new(&[3, 7, 2]).distribution(cyclic).create::<f64>(world)?;
         if world.rank() == Rank(1) {
             a.put_slice(a.area(), &bytes)?;
         }
         a.save_npy(&path)?;
-        let b = GlobalArray::<f64>::load_npy(&world, &path)?;
+        let b = GlobalArray::<f64>::load_npy(world, &path)?;
         let seen = b.get(b.area())?;
         ensure(seen.iter().eq(bytes.iter()), || format!("{seen:?}"))?;
-        let wrong = GlobalArray::<f32>::load_npy(&world, &path).map(drop);
+        let wrong = GlobalArray::<f32>::load_npy(world, &path).map(drop);
         let text = wrong.unwrap_err().to_string();
         ensure(text.contains("<f8") || text.contains("has failed"), || text.clone())?;
         b.sync()?;

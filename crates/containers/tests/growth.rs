@@ -101,11 +101,11 @@ fn grows(ranks: u32, keys: u64, synchronization: &Synchronization) {
                 ..Options::default()
             };
             let map = HashMap::<u64, u64>::with(&world.team(), &options)?;
-            work(&world, &map, keys, 64)?;
+            work(world, &map, keys, 64)?;
             world.barrier()?;
-            check(&world, &map, keys)?;
+            check(world, &map, keys)?;
             world.barrier()?;
-            map.free(&world)
+            map.free(world)
         })
     });
     result.unwrap_or_else(|error| panic!("{error}"));

@@ -96,9 +96,9 @@ fn sampled(ranks: u32, synchronization: Synchronization) {
                 ..Options::default()
             };
             let map = HashMap::<u64, u64>::with(&world.team(), &options)?;
-            (0..rounds).try_for_each(|number| round(&world, &map, number))?;
+            (0..rounds).try_for_each(|number| round(world, &map, number))?;
             world.barrier()?;
-            map.free(&world)
+            map.free(world)
         })
     });
     result.unwrap_or_else(|error| panic!("{error}"));

@@ -267,7 +267,7 @@ proptest! {
     #[test]
     fn any_steps_leave_what_the_oracle_has(steps in steps(), ranks in 1u32..4, which in 0usize..4) {
         let synchronization = Synchronization::all()[which].clone();
-        farside::local(ranks, |world| take(&world, &steps, &synchronization)).unwrap();
+        farside::local(ranks, |world| take(world, &steps, &synchronization)).unwrap();
     }
 }
 
@@ -275,22 +275,20 @@ proptest! {
 fn a_map_is_saved_and_loaded_with_another_number_of_ranks() {
     let path = std::env::temp_dir().join(format!("farside-map-{}", std::process::id()));
     farside::local(3, |world| {
-        let map = HashMap::<u32, [u8; 3]>::new(&world)?;
+        let map = HashMap::<u32, [u8; 3]>::new(world)?;
         for key in (world.rank().0..1000).step_by(3) {
-            map.insert(&world, key, [key as u8; 3])?;
+            map.insert(world, key, [key as u8; 3])?;
         }
-        map.save(&world, &path)?;
-        map.free(&world)
+        map.save(world, &path)?;
+        map.free(world)
     })
     .unwrap();
     for ranks in [1, 2, 5] {
         farside::local(ranks, |world| {
             let map = HashMap::<u32, [u8; 3]>::load(&world.team(), &Options::default(), &path)?;
-            ensure(map.len(&world)? == 1000, || {
-                format!("{} entries", map.len(&world).unwrap_or(0))
-            })?;
+            ensure(map.len(world)? == 1000, || format!("{} entries", map.len(world).unwrap_or(0)))?;
             for key in 0..1000 {
-                ensure(map.get(&world, key)? == Some([key as u8; 3]), || {
+                ensure(map.get(world, key)? == Some([key as u8; 3]), || {
                     format!("key {key} is not what it was")
                 })?;
             }
@@ -304,7 +302,7 @@ fn a_map_is_saved_and_loaded_with_another_number_of_ranks() {
             ensure(none.unwrap_err().to_string().contains("/nonexistent/map"), || {
                 "the file is not named".into()
             })?;
-            map.free(&world)
+            map.free(world)
         })
         .unwrap();
     }
@@ -316,30 +314,30 @@ fn a_volume_that_is_full_says_how_to_have_more() {
     farside::local(2, |world| {
         let small = Options { slots: 2, reserve_bytes: Some(1 << 12), ..Options::default() };
         let map = HashMap::<u64, u64>::with(&world.team(), &small)?;
-        let error = (0..1000).find_map(|key| map.insert(&world, key, 0).err());
+        let error = (0..1000).find_map(|key| map.insert(world, key, 0).err());
         let says = error.map_or("nothing".into(), |error| error.to_string());
         ensure(says.contains("reserve_bytes"), || says.clone())?;
         // Everything that went in before is there, and can be read, changed and removed.
-        ensure(map.get(&world, 0)?.is_some(), || "the first key is gone".into())?;
-        map.insert(&world, 0, 7)?;
+        ensure(map.get(world, 0)?.is_some(), || "the first key is gone".into())?;
+        map.insert(world, 0, 7)?;
         world.barrier()?;
-        ensure(map.get(&world, 0)? == Some(7), || "the first key cannot be changed".into())?;
+        ensure(map.get(world, 0)? == Some(7), || "the first key cannot be changed".into())?;
         world.barrier()?;
-        let fixed = FixedMap::new(&world, 1, 1, &Synchronization::Atomics)?;
-        let error = (0..1000).find_map(|key| fixed.insert(&world, key, 0).err());
+        let fixed = FixedMap::new(world, 1, 1, &Synchronization::Atomics)?;
+        let error = (0..1000).find_map(|key| fixed.insert(world, key, 0).err());
         ensure(matches!(error, Some(Error::TooMuch { .. })), || format!("{error:?}"))?;
-        let odd = fixed.insert(&world, u64::MAX, 0);
+        let odd = fixed.insert(world, u64::MAX, 0);
         ensure(matches!(odd, Err(Error::Unsupported { .. })), || format!("{odd:?}"))?;
         world.barrier()?;
-        fixed.free(&world)?;
-        let set = FixedSet::new(&world, 1, 1, &Synchronization::Atomics)?;
-        let error = (0..1000).find_map(|integer| set.insert(&world, integer).err());
+        fixed.free(world)?;
+        let set = FixedSet::new(world, 1, 1, &Synchronization::Atomics)?;
+        let error = (0..1000).find_map(|integer| set.insert(world, integer).err());
         ensure(matches!(error, Some(Error::TooMuch { .. })), || format!("{error:?}"))?;
-        let odd = set.insert(&world, u64::MAX);
+        let odd = set.insert(world, u64::MAX);
         ensure(matches!(odd, Err(Error::Unsupported { .. })), || format!("{odd:?}"))?;
         world.barrier()?;
-        set.free(&world)?;
-        map.free(&world)
+        set.free(world)?;
+        map.free(world)
     })
     .unwrap();
 }
@@ -349,7 +347,7 @@ fn integers_cost_what_their_file_says() {
     let counts = Counts::new(2);
     let over = counts.clone();
     let local = Local::new(2).expect("the environment is in order");
-    let each = |world: World| {
+    let each = |world: &World| {
         let set = FixedSet::on(&world.team(), &[Rank(0)], (1, 9), &Synchronization::Atomics)?;
         world.barrier()?;
         let cost = |what: &str, expected: [u64; 3], run: &dyn Fn() -> Result<bool>| {
@@ -364,16 +362,16 @@ fn integers_cost_what_their_file_says() {
             ensure(spent == expected, || format!("{what}: {spent:?} for {expected:?}"))
         };
         if world.rank() == Rank(1) {
-            cost("an empty slot", [1, 0, 0], &|| set.insert(&world, 5))?;
-            cost("in the table", [1, 0, 0], &|| set.contains(&world, 5))?;
-            cost("a collision", [4, 0, 1], &|| set.insert(&world, 6))?;
-            cost("a second one", [4, 1, 1], &|| set.insert(&world, 7))?;
-            cost("the last element", [2, 1, 0], &|| set.contains(&world, 7))?;
-            cost("that before it", [2, 2, 0], &|| set.contains(&world, 6))?;
-            cost("once more", [2, 2, 0], &|| set.insert(&world, 6))?;
+            cost("an empty slot", [1, 0, 0], &|| set.insert(world, 5))?;
+            cost("in the table", [1, 0, 0], &|| set.contains(world, 5))?;
+            cost("a collision", [4, 0, 1], &|| set.insert(world, 6))?;
+            cost("a second one", [4, 1, 1], &|| set.insert(world, 7))?;
+            cost("the last element", [2, 1, 0], &|| set.contains(world, 7))?;
+            cost("that before it", [2, 2, 0], &|| set.contains(world, 6))?;
+            cost("once more", [2, 2, 0], &|| set.insert(world, 6))?;
         }
         world.barrier()?;
-        set.free(&world)
+        set.free(world)
     };
     local.decorate(move |fabric| over.over(fabric)).run(each).unwrap();
 }
@@ -384,14 +382,14 @@ fn a_map_of_a_team_and_a_stranger() {
         let half =
             world.split(Some(u64::from(world.rank().0 / 2)), 0)?.expect("everybody has a colour");
         let map = HashMap::<u64, u64>::with(&half, &Options::default())?;
-        map.insert(&world, 1, u64::from(world.rank().0 / 2))?;
+        map.insert(world, 1, u64::from(world.rank().0 / 2))?;
         half.barrier()?;
-        ensure(map.get(&world, 1)? == Some(u64::from(world.rank().0 / 2)), || {
+        ensure(map.get(world, 1)? == Some(u64::from(world.rank().0 / 2)), || {
             "another team's entry".into()
         })?;
         ensure(half.members().contains(&map.owner(1)), || "the owner is no member".into())?;
         let stranger = Rank((world.rank().0 + 2) % 4);
-        let error = map.for_each_of(&world, stranger, |_, _| {});
+        let error = map.for_each_of(world, stranger, |_, _| {});
         ensure(error == Err(Error::NotAMember { rank: stranger, of: "map" }), || {
             format!("{error:?}")
         })?;

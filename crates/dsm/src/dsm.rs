@@ -30,7 +30,7 @@ use crate::variant::{Right, Variant};
 /// use farside::dsm::{Config, Dsm};
 ///
 /// farside::local(4, |world| {
-///     let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+///     let mut dsm = Dsm::new(world, Config::new(1 << 20))?;
 ///     let numbers = dsm.alloc::<u64>(4)?;
 ///     let me = world.rank().index();
 ///     dsm.view_mut(numbers, me..me + 1)?.set(0, 10 * me as u64);
@@ -191,7 +191,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// ```
     /// # use farside::dsm::{Config, Dsm};
     /// # farside::local(2, |world| {
-    /// # let mut dsm = Dsm::new(&world, Config::new(1 << 16))?;
+    /// # let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
     /// let squares = dsm.alloc::<u64>(1000)?;
     /// let mine = dsm.part_of(0..1000);
     /// let lent = dsm.lend();
@@ -272,7 +272,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// ```
     /// # use farside::dsm::{Config, Dsm};
     /// # farside::local(3, |world| {
-    /// # let mut dsm = Dsm::new(&world, Config::new(1 << 16))?;
+    /// # let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
     /// let sum = dsm.alloc::<u64>(1)?;
     /// dsm.locked(7, |dsm| dsm.set(sum, 0, dsm.get(sum, 0)? + 1))?;
     /// dsm.barrier()?;
@@ -293,7 +293,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// ```
     /// # use farside::dsm::{Config, Dsm};
     /// # farside::local(3, |world| {
-    /// # let mut dsm = Dsm::new(&world, Config::new(1 << 16))?;
+    /// # let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
     /// let squares = dsm.alloc::<u64>(100)?;
     /// dsm.parallel_for(0..100, |dsm, part| {
     ///     let mine = dsm.view_mut(squares, part.clone())?;

@@ -31,7 +31,7 @@ const FREE: usize = 1;
 /// use farside::dsm::{Config, Dsm, Shared, SharedHeap};
 ///
 /// farside::local(3, |world| {
-///     let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+///     let mut dsm = Dsm::new(world, Config::new(1 << 20))?;
 ///     let heap = SharedHeap::new(&mut dsm, 1 << 16, 7)?;
 ///     let root = dsm.alloc::<Shared<f64>>(1)?;
 ///     if world.rank().0 == 1 {

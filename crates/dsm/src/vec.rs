@@ -23,7 +23,7 @@ const GROWN_FIRST: usize = 4;
 /// use farside::dsm::{Config, Dsm, SharedVec};
 ///
 /// farside::local(3, |world| {
-///     let mut dsm = Dsm::new(&world, Config::new(1 << 16))?;
+///     let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
 ///     let tasks = SharedVec::<u32>::new(&mut dsm, 100, 7)?;
 ///     if world.rank().0 == 0 {
 ///         for task in 0..30 {
@@ -89,7 +89,7 @@ impl<T: Plain> SharedVec<T> {
     /// ```
     /// # use farside::dsm::{Config, Dsm, SharedHeap, SharedVec};
     /// # farside::local(3, |world| {
-    /// # let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+    /// # let mut dsm = Dsm::new(world, Config::new(1 << 20))?;
     /// let heap = SharedHeap::new(&mut dsm, 1 << 18, 0)?;
     /// let words = SharedVec::<u32>::growing(&mut dsm, heap, 1)?;
     /// for word in 0..1000 {
@@ -119,7 +119,7 @@ impl<T: Plain> SharedVec<T> {
     /// ```
     /// # use farside::dsm::{Config, Dsm, SharedVec};
     /// # farside::local(3, |world| {
-    /// # let mut dsm = Dsm::new(&world, Config::new(1 << 16))?;
+    /// # let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
     /// let tasks = SharedVec::<u32>::new(&mut dsm, 100, 7)?;
     /// tasks.locked(&mut dsm, |tasks| (0..10).try_for_each(|task| tasks.push(task).map(drop)))?;
     /// // A task is taken, and another one comes instead.

@@ -203,7 +203,7 @@ fn random_programs_without_races_see_a_sequential_memory() {
             Between::Nic => job.nodes(plan.nodes),
             Between::Ofi => job.nodes(plan.nodes).ofi("tcp;ofi_rxm"),
         };
-        let done = job.run(|world| run(&world, seed, &plan));
+        let done = job.run(|world| run(world, seed, &plan));
         done.unwrap_or_else(|error| panic!("seed {seed}: {error}: {:?}", plan.config));
     }
     println!("programs with 1, 2, 3 threads in a rank on shm, nic, ofi: {counts:?}");

@@ -10,7 +10,7 @@ const LIMIT: u64 = 128 << 10;
 /// Ranks write random pages of each other until there were so many faults, all in all.
 fn soak(faults_wanted: u64, config: Config) {
     let peaks = Local::new(RANKS).unwrap().topology("node:2").run(|world| {
-        let mut dsm = Dsm::new(&world, config)?;
+        let mut dsm = Dsm::new(world, config)?;
         let words = dsm.alloc::<u32>(PAGES * 1024)?;
         let me = world.rank().0;
         let mut expected = vec![0u32; PAGES * 1024];

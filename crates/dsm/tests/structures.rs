@@ -16,7 +16,7 @@ fn everywhere(program: impl Fn(&World, Config) -> Result<()> + Sync) {
             let config = Config { copies, diffs, access, ..Config::new(1 << 20) };
             let job = || Local::new(4).unwrap();
             for job in [job(), job().topology("node:2"), job().nodes(3)] {
-                job.run(|world| program(&world, config)).unwrap_or_else(|error| {
+                job.run(|world| program(world, config)).unwrap_or_else(|error| {
                     panic!("{error}: {config:?}");
                 });
             }
@@ -101,7 +101,7 @@ fn vectors_grow_and_blocks_are_used_again() {
 #[test]
 fn a_heap_and_a_vector_say_what_they_cannot_do() {
     farside::local(1, |world| {
-        let mut dsm = Dsm::new(&world, Config::new(1 << 16))?;
+        let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
         let heap = SharedHeap::new(&mut dsm, 8192, HEAP)?;
         let words = dsm.alloc::<u32>(10)?;
         let fixed = SharedVec::<u32>::new(&mut dsm, 1, LIST)?;

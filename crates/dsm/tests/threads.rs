@@ -38,7 +38,7 @@ fn configs() -> Vec<Config> {
 
 /// On nodes that are only pretended, and share memory in fact; and on nodes that reach each other
 /// over UDP.
-fn on_nodes(ranks: u32, nodes: u32, program: impl Fn(World) -> Result<()> + Sync) {
+fn on_nodes(ranks: u32, nodes: u32, program: impl Fn(&World) -> Result<()> + Sync) {
     Local::new(ranks).unwrap().topology(&format!("node:{nodes}")).run(&program).unwrap();
     if nodes > 1 {
         Local::new(ranks).unwrap().nodes(nodes).run(&program).unwrap();
@@ -50,7 +50,7 @@ fn what_is_written_before_a_barrier_is_seen_after_it() {
     for (ranks, nodes) in [(1, 1), (2, 1), (3, 3), (5, 2), (8, 4)] {
         for config in configs() {
             on_nodes(ranks, nodes, |world| {
-                let mut dsm = Dsm::new(&world, config)?;
+                let mut dsm = Dsm::new(world, config)?;
                 let (me, count) = (world.rank().index(), world.size() as usize);
                 // All on one page, and in several pages.
                 let words = dsm.alloc::<u32>(count)?;
@@ -83,7 +83,7 @@ fn what_is_written_before_a_barrier_is_seen_after_it() {
 fn locks_lose_no_update() {
     for config in configs() {
         on_nodes(4, 2, |world| {
-            let mut dsm = Dsm::new(&world, config)?;
+            let mut dsm = Dsm::new(world, config)?;
             let (a, b) = (dsm.alloc::<u64>(1)?, dsm.alloc_at::<u64>(1, Placement::Pages)?);
             for turn in 0..25 {
                 let lock = (turn + world.rank().0) % 2;
@@ -101,7 +101,7 @@ fn locks_lose_no_update() {
 fn a_barrier_of_some_tells_them_and_nobody_waits_for_the_others() {
     for config in configs() {
         on_nodes(5, 1, |world| {
-            let mut dsm = Dsm::new(&world, config)?;
+            let mut dsm = Dsm::new(world, config)?;
             let words = dsm.alloc::<u32>(5)?;
             let me = world.rank();
             let some = [Rank(1), Rank(3), Rank(4)];
@@ -129,7 +129,7 @@ fn storage_is_reclaimed_and_nothing_is_lost() {
     for config in configs() {
         let config = Config { storage_limit: 20_000, ..config };
         on_nodes(4, 2, |world| {
-            let mut dsm = Dsm::new(&world, config)?;
+            let mut dsm = Dsm::new(world, config)?;
             let me = world.rank().index();
             let words = dsm.alloc::<u32>(16 * 1024)?;
             for round in 1..40u32 {
@@ -159,7 +159,7 @@ fn the_agents_bring_the_same_as_gets() {
     let (fetch, start) = (Fetch::Call, Start::Original);
     let config = Config { fetch, start, copies, diffs, ..Config::new(1 << 20) };
     on_nodes(4, 2, |world| {
-        let mut dsm = Dsm::new(&world, config)?;
+        let mut dsm = Dsm::new(world, config)?;
         let words = dsm.alloc::<u32>(4096)?;
         let me = world.rank().index();
         for at in 0..1024 {
@@ -182,7 +182,7 @@ fn false_sharing_costs_diffs_and_not_pages() {
         let (copies, diffs) = (Copies::Rank, Diffs::Eager);
         let config = Config { access, copies, diffs, ..Config::new(4096) };
         on_nodes(16, 1, |world| {
-            let mut dsm = Dsm::new(&world, config)?;
+            let mut dsm = Dsm::new(world, config)?;
             let words = dsm.alloc::<u32>(16)?;
             let me = world.rank().index();
             for round in 1..=rounds {
@@ -208,7 +208,7 @@ fn false_sharing_costs_diffs_and_not_pages() {
 fn races_are_reported_with_who_and_where() {
     let config = Config { check_races: true, ..Config::new(1 << 16) };
     let found = farside::local(3, |world| {
-        let mut dsm = Dsm::new(&world, config)?;
+        let mut dsm = Dsm::new(world, config)?;
         let words = dsm.alloc::<u32>(100)?;
         let me = world.rank();
         // Ordered by a lock, and on different words: no race.
@@ -240,7 +240,7 @@ fn races_of(
 ) -> Vec<(Race, Option<usize>)> {
     let config = Config { check_loads: true, access, ..Config::new(1 << 16) };
     let found = farside::local(3, |world| {
-        let mut dsm = Dsm::new(&world, config)?;
+        let mut dsm = Dsm::new(world, config)?;
         let words = dsm.alloc::<u64>(1000)?;
         program(&mut dsm, words)?;
         dsm.barrier()?;
@@ -331,11 +331,11 @@ fn loads_that_are_ordered_or_of_other_words_are_no_races() {
 fn ranks_that_disagree_are_told() {
     let result = farside::local(2, |world| {
         let bytes = if world.rank() == Rank(0) { 4096 } else { 8192 };
-        Dsm::new(&world, Config::new(bytes)).map(drop)
+        Dsm::new(world, Config::new(bytes)).map(drop)
     });
     assert!(result.unwrap_err().to_string().contains("disagree on how"));
     let result = farside::local(2, |world| {
-        let mut dsm = Dsm::new(&world, Config::new(8192))?;
+        let mut dsm = Dsm::new(world, Config::new(8192))?;
         dsm.alloc::<u8>(1 + world.rank().index())?;
         dsm.barrier()
     });
@@ -347,7 +347,7 @@ fn ranks_that_disagree_are_told() {
 fn the_tutorial_relaxes_a_grid() {
     let (rows, columns, iterations) = (64, 64, 10);
     let hottest = farside::local(4, |world| {
-        let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+        let mut dsm = Dsm::new(world, Config::new(1 << 20))?;
         let grid = dsm.alloc_at::<f32>(rows * columns, Placement::Pages)?;
         dsm.parallel_for(0..columns, |dsm, part| {
             dsm.view_mut(grid, part)?.cells().iter().for_each(|edge| edge.set(1.0));
@@ -377,7 +377,7 @@ fn the_tutorial_relaxes_a_grid() {
 fn pages_of_one_node_are_opened_once() {
     const PAGES: usize = 100;
     let shared = Local::new(2).unwrap().topology("node:2").run(|world| {
-        let mut dsm = Dsm::new(&world, Config::new(4 << 20))?;
+        let mut dsm = Dsm::new(world, Config::new(4 << 20))?;
         let words = dsm.alloc_at::<u32>(2 * PAGES * 1024, Placement::Pages)?;
         let part = dsm.part_of(0..2 * PAGES * 1024);
         // The other rank reads the first word of this one's part.
@@ -414,7 +414,7 @@ fn diffs_that_nobody_wants_are_told_apart() {
     for diffs in [Diffs::Eager, Diffs::OnDemand] {
         let config = Config { diffs, ..Config::new(1 << 20) };
         let arrays = Local::new(2).unwrap().topology("node:2").run(|world| {
-            let mut dsm = Dsm::new(&world, config)?;
+            let mut dsm = Dsm::new(world, config)?;
             let words = dsm.alloc_at::<u32>(2 * PAGES * 1024, Placement::Pages)?;
             let part = dsm.part_of(0..2 * PAGES * 1024);
             let edge = if world.rank() == Rank(0) { PAGES * 1024 } else { 0 };
@@ -446,7 +446,7 @@ fn what_was_asked_for_comes_with_the_barrier() {
     const ROUNDS: u32 = 50;
     for access in [Access::Pager, Access::Explicit] {
         let done = Local::new(2).unwrap().topology("node:2").run(|world| {
-            let mut dsm = Dsm::new(&world, Config { access, ..Config::new(1 << 20) })?;
+            let mut dsm = Dsm::new(world, Config { access, ..Config::new(1 << 20) })?;
             let words = dsm.alloc_at::<u32>(2 * 1024, Placement::Pages)?;
             let me = world.rank().index();
             for round in 1..=ROUNDS {
@@ -470,7 +470,7 @@ fn what_was_asked_for_comes_with_the_barrier() {
 fn pages_that_are_left_alone_are_closed_without_a_barrier() {
     const PAGES: usize = 20;
     let done = Local::new(2).unwrap().topology("node:2").run(|world| {
-        let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+        let mut dsm = Dsm::new(world, Config::new(1 << 20))?;
         let words = dsm.alloc_at::<u32>(PAGES * 1024, Placement::Pages)?;
         let is_writer = world.rank() == Rank(0);
         let write = |dsm: &mut Dsm<'_>, value: u32| {
@@ -511,7 +511,7 @@ fn pages_that_are_left_alone_are_closed_without_a_barrier() {
 /// Lets two nodes write an array in some way; returns what both say of it.
 fn advice_on(write: impl Fn(&mut Dsm<'_>, Shared<u32>, u32) -> Result<()> + Sync) -> Vec<String> {
     let arrays = Local::new(2).unwrap().topology("node:2").run(|world| {
-        let mut dsm = Dsm::new(&world, Config::new(1 << 20))?;
+        let mut dsm = Dsm::new(world, Config::new(1 << 20))?;
         let words = dsm.alloc_at::<u32>(1024, Placement::Pages)?;
         for round in 1..=10 {
             write(&mut dsm, words, round)?;
@@ -571,7 +571,7 @@ fn each_kind_of_sharing_has_its_own_advice() {
 #[test]
 fn wrong_locks_and_slices_are_named() {
     farside::local(1, |world| {
-        let mut dsm = Dsm::new(&world, Config { locks: 3, ..Config::new(8192) })?;
+        let mut dsm = Dsm::new(world, Config { locks: 3, ..Config::new(8192) })?;
         let words = dsm.alloc::<u32>(10)?;
         for (error, problem) in [
             (dsm.lock(3).unwrap_err(), "no lock 3"),

@@ -10,7 +10,7 @@ use farside_fabric::{ErrorClass, Rank};
 /// use farside::{ErrorClass, Rank};
 ///
 /// farside::local(2, |world| {
-///     let window = Window::allocate(&world, 64, Options::new())?;
+///     let window = Window::allocate(world, 64, Options::new())?;
 ///     let error = window.unlock(Rank(1)).unwrap_err();
 ///     assert_eq!(error.fault(), Some(&Fault::NotLocked { target: Rank(1) }));
 ///     assert_eq!(error.class(), ErrorClass::Epoch);

@@ -14,7 +14,7 @@
 //! use farside::Rank;
 //!
 //! farside::local(4, |world| {
-//!     let window = Window::allocate(&world, 1 << 20, Options::new().unit(8))?;
+//!     let window = Window::allocate(world, 1 << 20, Options::new().unit(8))?;
 //!     let right = Rank((world.rank().0 + 1) % world.size());
 //!     window.lock(right, Mode::Exclusive)?;
 //!     window.put(&[f64::from(world.rank().0); 100], right, 0)?;

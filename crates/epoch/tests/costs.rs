@@ -12,7 +12,7 @@ fn counted(design: Design, mode: Mode, bytes: usize) -> [u64; 4] {
     let seen = counts.clone();
     let job = Local::new(2).unwrap().decorate(move |fabric| counts.over(fabric));
     let results = job.run(|world| -> Result<[u64; 4]> {
-        let window = Window::allocate(&world, 1 << 20, Options::new().design(design))?;
+        let window = Window::allocate(world, 1 << 20, Options::new().design(design))?;
         window.barrier()?;
         let count = || {
             [Kind::Atomic, Kind::PutSignal, Kind::Put, Kind::Flush]

@@ -17,8 +17,8 @@ fn says<T>(result: Result<T>, what: &str) {
 /// One rank is enough for most of them.
 fn alone(options: Options, program: impl Fn(&World, &Window<'_>) -> Result<()> + Sync) {
     farside::local(1, |world| {
-        let window = Window::allocate(&world, 256, options.unit(8))?;
-        program(&world, &window)?;
+        let window = Window::allocate(world, 256, options.unit(8))?;
+        program(world, &window)?;
         window.free()
     })
     .unwrap();
@@ -134,7 +134,7 @@ fn accesses_that_nothing_orders() {
 fn answers_that_are_not_there_yet() {
     let job = farside::Local::new(2).unwrap().nodes(2);
     job.run(|world| {
-        let window = Window::allocate(&world, 1 << 20, Options::new().design(Design::TWO_SIDED))?;
+        let window = Window::allocate(world, 1 << 20, Options::new().design(Design::TWO_SIDED))?;
         if world.rank() == Rank(0) {
             window.lock(Rank(1), Mode::Shared)?;
             let get = window.get::<u8>(Rank(1), 0, 100)?;
@@ -150,7 +150,7 @@ fn answers_that_are_not_there_yet() {
 #[test]
 fn groups_that_do_not_match() {
     let result = farside::local(2, |world| {
-        let window = Window::allocate(&world, 64, Options::new())?;
+        let window = Window::allocate(world, 64, Options::new())?;
         if world.rank() == Rank(0) {
             window.post(&[Rank(1)])?;
             window.wait()?;
@@ -161,7 +161,7 @@ fn groups_that_do_not_match() {
     });
     says(result, "rank 0 has posted an exposure epoch for rank 1, which has");
     let result = farside::local(2, |world| {
-        let window = Window::allocate(&world, 64, Options::new())?;
+        let window = Window::allocate(world, 64, Options::new())?;
         if world.rank() == Rank(0) {
             window.start(&[Rank(1)])?;
             window.complete()?;
@@ -176,11 +176,11 @@ fn groups_that_do_not_match() {
 #[test]
 fn windows_that_cannot_be() {
     let result =
-        farside::local(1, |world| Window::allocate(&world, 64, Options::new().unit(0)).map(drop));
+        farside::local(1, |world| Window::allocate(world, 64, Options::new().unit(0)).map(drop));
     says(result, "a displacement unit of 0 bytes");
     let result = farside::local(2, |world| {
         let design = if world.rank() == Rank(0) { Design::Direct } else { Design::TWO_SIDED };
-        Window::allocate(&world, 64, Options::new().design(design)).map(drop)
+        Window::allocate(world, 64, Options::new().design(design)).map(drop)
     });
     assert!(matches!(result, Err(Error::Disagreement { .. })), "{result:?}");
     for design in [Design::Direct, Design::TWO_SIDED] {
@@ -196,7 +196,7 @@ fn windows_that_cannot_be() {
         });
     }
     let result = farside::local(1, |world| {
-        let window = Window::allocate(&world, 64, Options::new())?;
+        let window = Window::allocate(world, 64, Options::new())?;
         window.lock(ME, Mode::Exclusive)?;
         window.free()
     });

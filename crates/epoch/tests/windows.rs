@@ -19,7 +19,7 @@ fn everywhere(program: impl Fn(&World) -> Result<()> + Sync) {
         ("pretended nodes", local().topology("node:2")),
         ("nodes", local().nodes(3)),
     ] {
-        job.run(|world| program(&world)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        job.run(|world| program(world)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
 
@@ -273,7 +273,7 @@ fn a_target_that_computes_is_not_needed() {
     for nodes in [1, 2] {
         let job = Local::new(2).unwrap().nodes(nodes);
         job.run(|world| {
-            let window = Window::allocate(&world, 64, Options::new().unit(8))?;
+            let window = Window::allocate(world, 64, Options::new().unit(8))?;
             let done = world.words(1)?;
             if world.rank() == Rank(0) {
                 for count in 1..=100u64 {
@@ -292,7 +292,7 @@ fn a_target_that_computes_is_not_needed() {
                 window.read_own(0, &mut seen)?;
                 assert_eq!(seen[0], 100);
             }
-            done.free(&world)?;
+            done.free(world)?;
             window.free()
         })
         .unwrap();

@@ -106,7 +106,7 @@ fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs a program as a rank. A rank whose program fails by itself does not leave in order.
-fn run_rank(world: &World, program: impl Fn(&World) -> Result<()>) -> Result<()> {
+pub(crate) fn run_rank<R>(world: &World, program: impl Fn(&World) -> Result<R>) -> Result<R> {
     program(world).inspect_err(|error| {
         if error.lost_rank().is_none() {
             world.note_failure();
@@ -146,8 +146,8 @@ fn threads(
     let over = recorder.clone();
     Local::with_options(options.clone()).decorate(move |fabric| over.over(fabric)).run(
         |world| {
-            recorder.notice(&world);
-            run_rank(&world, &program)
+            recorder.notice(world);
+            run_rank(world, &program)
         },
     )?;
     recorder.finish()
@@ -231,7 +231,7 @@ mod simulated {
         let panicked = Arc::new(AtomicBool::new(false));
         let noticed = panicked.clone();
         let outcome = machine.run(move |world| {
-            let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(&world)));
+            let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(world)));
             result.unwrap_or_else(|panic| {
                 // The simulator unwinds the ranks that are left when one has failed, with a payload
                 // of its own; a panic has a message.

@@ -11,7 +11,7 @@
 //!     }
 //!     world.sync()?;
 //!     assert_eq!(window.own().to_vec()?, [0, 1, 2, 3]);
-//!     window.free(&world)
+//!     window.free(world)
 //! })
 //! .unwrap();
 //! ```

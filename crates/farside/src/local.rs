@@ -6,6 +6,8 @@ use farside_fabric::{Connection, Error, ExitCause, Rank, Result};
 use farside_job::{Host, Kind, Options};
 use farside_rma::World;
 
+use crate::entry::run_rank;
+
 /// Runs `program` on `ranks` ranks that are threads of this process, and returns what each of them
 /// returned, in order.
 ///
@@ -17,7 +19,7 @@ use farside_rma::World;
 /// assert_eq!(squares, [0, 1, 4, 9]);
 /// # Ok::<(), farside::Error>(())
 /// ```
-pub fn local<R: Send>(ranks: u32, program: impl Fn(World) -> Result<R> + Sync) -> Result<Vec<R>> {
+pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>> {
     Local::new(ranks)?.run(program)
 }
 
@@ -108,7 +110,7 @@ impl Local {
     /// Local::new(2)?.decorate(move |fabric| counts.over(fabric)).run(|world| {
     ///     let words = world.words(1)?;
     ///     world.fetch_add(words.at(Rank(1), 0), 1)?;
-    ///     words.free(&world)
+    ///     words.free(world)
     /// })?;
     /// assert_eq!(seen.bytes(Rank(0), Kind::Atomic, Rank(1)) % 8, 0);
     /// # Ok::<(), farside::Error>(())
@@ -123,7 +125,7 @@ impl Local {
     }
 
     /// Runs a program on these ranks. See [`local`].
-    pub fn run<R: Send>(self, program: impl Fn(World) -> Result<R> + Sync) -> Result<Vec<R>> {
+    pub fn run<R: Send>(self, program: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>> {
         let host = Host::create(&self.options)?;
         let rank = |rank: Rank| -> std::thread::Result<Result<R>> {
             let run = || {
@@ -133,7 +135,7 @@ impl Local {
                     None => fabric,
                 };
                 let fabric = if self.is_checked { farside_job::checked(fabric)? } else { fabric };
-                program(World::new(fabric)?)
+                run_rank(&World::new(fabric)?, &program)
             };
             let result = std::panic::catch_unwind(AssertUnwindSafe(run));
             match &result {

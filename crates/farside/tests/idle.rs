@@ -29,7 +29,7 @@ fn ranks_that_wait_leave_the_processors_to_others() {
         // Seven ranks that spun would use all of a processor, and more of two.
         let share = (processor_time() - used).as_secs_f64() / begin.elapsed().as_secs_f64();
         assert!(share < 0.5, "{share:.2} processors were used while seven of eight ranks waited");
-        flag.free(&world)
+        flag.free(world)
     })
     .unwrap();
 }

@@ -14,7 +14,7 @@ fn thousands_of_windows_are_fine() {
         world.sync()?;
         for (number, window) in windows.into_iter().enumerate() {
             assert_eq!(window.own().get(2)?, number as u64);
-            window.free(&world)?;
+            window.free(world)?;
         }
         Ok(())
     })

@@ -202,7 +202,7 @@ fn every_profile_can_be_run() {
             world.fetch_add(window.at(Rank(32), 0), 1)?;
             world.sync()?;
             let count = world.get_value(window.at(Rank(32), 0))?;
-            window.free(&world)?;
+            window.free(world)?;
             Ok(count)
         });
         assert_eq!(outcome.unwrap().results, [33; 33], "{name}");
@@ -282,7 +282,7 @@ fn departures_do_not_prolong_a_wait() {
 fn who_serves_can_be_chosen_and_a_server_that_shares_the_processor_takes_its_time() {
     let profile = Profile::load("myrinet-lanai4").unwrap();
     let run_with = |server: &str| {
-        let program = |world: farside::World| {
+        let program = |world: &farside::World| {
             let words = world.words(1)?;
             world.barrier()?;
             let begin = world.now_ns();

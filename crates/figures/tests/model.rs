@@ -29,7 +29,7 @@ fn took_ns(
         let last = Rank(world.size() - 1);
         world.barrier()?;
         let begin_ns = world.now_ns();
-        what(&world, last)?;
+        what(world, last)?;
         let took_ns = world.now_ns() - begin_ns;
         world.barrier()?;
         Ok(took_ns)

@@ -259,7 +259,7 @@ mod tests {
             // SAFETY: an address inside of a page is refused before anything is mapped.
             let odd = unsafe { map_at(&memory, me, at.add(8)) };
             assert!(matches!(odd, Err(Error::Misaligned { .. })), "{odd:?}");
-            memory.free(&world)
+            memory.free(world)
         })
         .unwrap();
     }

@@ -18,7 +18,7 @@
 //!     } else {
 //!         window.own().get(0)?; // Nothing says that the put has landed.
 //!     }
-//!     window.free(&world)
+//!     window.free(world)
 //! })?;
 //! assert_eq!(checker.report().races.len(), 1);
 //! # Ok::<(), farside::Error>(())

@@ -22,8 +22,8 @@ fn checked(nodes: Option<u32>, design: Design, program: Program) -> Report {
     // What breaks the rules of epochs is to be found by the checker of races.
     let options = Options::new().unit(8).checking(false).design(design);
     let ran = local.run(|world| {
-        let window = Window::allocate(&world, 64, options)?;
-        program(&world, &window)?;
+        let window = Window::allocate(world, 64, options)?;
+        program(world, &window)?;
         window.barrier()?;
         window.free()
     });

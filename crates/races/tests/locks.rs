@@ -26,7 +26,7 @@ fn checked(make: &(dyn Fn(&World) -> Result<Lock> + Sync)) -> Report {
     let checker = Checker::new(RANKS).unwrap();
     let over = checker.clone();
     let local = Local::new(RANKS).unwrap().decorate(move |fabric| over.over(fabric).unwrap());
-    local.run(|world| add(&world, make)).unwrap();
+    local.run(|world| add(world, make)).unwrap();
     checker.report()
 }
 

@@ -35,7 +35,7 @@ impl Context {
     /// world.accumulate(0.5, &[2.0, 4.0], window.at(Rank(0), 0))?;
     /// world.sync()?;
     /// assert_eq!(world.get_value(window.at(Rank(0), 1))?, 8.0);
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn accumulate<T: Summand>(&self, scale: T, data: &[T], to: Place<'_, T>) -> Result<()> {
@@ -53,7 +53,7 @@ impl Context {
     /// world.accumulate_with(Op::Max, &[me, 7], window.at(Rank(0), 0))?;
     /// world.sync()?;
     /// assert_eq!(world.get_value(window.at(Rank(0), 0))?, 3);
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn accumulate_with<T: Summand>(&self, op: Op, data: &[T], to: Place<'_, T>) -> Result<()> {
@@ -71,7 +71,7 @@ impl Context {
     /// let mut old = [0.0; 2];
     /// world.get_accumulate(Op::Sum, &[1.0, 0.5], window.at(Rank(0), 0), &mut old)?;
     /// assert!(old[0] < 3.0 && old[1] == old[0] / 2.0);
-    /// # world.sync()?; window.free(&world) }).unwrap();
+    /// # world.sync()?; window.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn get_accumulate<T: Summand>(

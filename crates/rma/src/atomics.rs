@@ -16,7 +16,7 @@ impl Context {
     /// let tickets = world.window::<u64>(1)?;
     /// let mine = world.fetch_add(tickets.at(Rank(0), 0), 1)?;
     /// assert!(mine < 3);
-    /// # tickets.free(&world) }).unwrap();
+    /// # tickets.free(world) }).unwrap();
     /// ```
     #[inline]
     #[track_caller]
@@ -64,7 +64,7 @@ impl Context {
     /// let winner = world.compare_swap(head, Pair(0, 0), mine)? == Pair(0, 0);
     /// assert_eq!(world.load(head)?.0, 1);
     /// # let _ = winner;
-    /// # heads.free(&world) }).unwrap();
+    /// # heads.free(world) }).unwrap();
     /// ```
     #[inline]
     #[track_caller]
@@ -97,7 +97,7 @@ impl Context {
     /// }
     /// world.sync()?;
     /// assert_eq!(world.load(counts.at(Rank(0), 1))?, 2 * 3);
-    /// # counts.free(&world) }).unwrap();
+    /// # counts.free(world) }).unwrap();
     /// ```
     #[inline]
     #[track_caller]

@@ -97,7 +97,7 @@ impl Context {
     /// world.finish_calls()?;
     /// world.barrier()?;
     /// assert_eq!(world.load(sum.at(Rank(0), 0))?, 2);
-    /// # sum.free(&world) }).unwrap();
+    /// # sum.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn post_call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<()> {

@@ -182,7 +182,7 @@ impl Context {
     /// })?;
     /// world.sync()?;
     /// assert_eq!(world.load(window.at(farside::Rank(0), 0))?, 4);
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     pub fn context(&self) -> Result<Context> {
         let (contexts, segments) = (self.landings.contexts(), self.segments.clone());
@@ -281,7 +281,7 @@ impl Context {
     /// }
     /// world.sync()?;
     /// assert_eq!(world.get_value(window.at(Rank(1), 12))?, 3.0);
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     #[inline]
     #[track_caller]
@@ -329,7 +329,7 @@ impl Context {
     ///     world.wait(flag.at(Rank(1), 0), |flag| flag == 1)?;
     ///     assert_eq!(world.get_value(data.at(Rank(1), 3))?, b's');
     /// }
-    /// # data.free(&world)?; flag.free(&world) }).unwrap();
+    /// # data.free(world)?; flag.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn put_signal<T: Plain, I: Integer>(
@@ -355,7 +355,7 @@ impl Context {
     ///     world.wait(come.at(me, 0), |count| count == 3)?;
     ///     assert_eq!(parts.own().to_vec()?, [1, 2, 3]);
     /// }
-    /// # parts.free(&world)?; come.free(&world) }).unwrap();
+    /// # parts.free(world)?; come.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn put_signal_add<T: Plain, I: Integer>(

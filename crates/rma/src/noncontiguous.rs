@@ -28,7 +28,7 @@ use crate::target::{Target, old_elements};
 /// }
 /// world.sync()?;
 /// assert_eq!(world.get_value(matrix.at(Rank(1), 23))?, 5);
-/// # matrix.free(&world) }).unwrap();
+/// # matrix.free(world) }).unwrap();
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Patch<'a> {

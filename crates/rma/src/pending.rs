@@ -31,7 +31,7 @@ impl Context {
     ///     Ok(computed + pending.wait()?.iter().sum::<u32>())
     /// })?;
     /// assert_eq!(sum, 42);
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     ///
     /// ```compile_fail,E0499
@@ -44,7 +44,7 @@ impl Context {
     ///     here[0] = 7; // error: `here` is borrowed
     ///     pending.wait()
     /// })?;
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn scope<'env, R>(
@@ -71,7 +71,7 @@ impl Context {
     /// let pending = world.get_nb(window.at(Rank(1), 0), 1000)?;
     /// let computed = 41 + 1; // … while the data is on its way
     /// assert_eq!(computed + pending.wait()?.iter().sum::<u32>(), 42);
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn get_nb<T: Plain>(&self, from: Place<'_, T>, len: usize) -> Result<Transfer<'_, T>> {
@@ -110,7 +110,7 @@ impl Context {
     /// let computed = 41 + 1; // … while the data is on its way
     /// let mut data = pending.wait()?;
     /// data[0] = computed;
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn put_nb<T: Plain>(&self, data: Vec<T>, to: Place<'_, T>) -> Result<Transfer<'_, T>> {

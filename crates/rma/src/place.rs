@@ -16,7 +16,7 @@ use crate::segment::Segment;
 /// # fn demo(world: farside_rma::World) -> farside_rma::Result<()> {
 /// let window = world.window::<u64>(8)?;
 /// let place = window.at(world.rank(), 0);
-/// window.free(&world)?;
+/// window.free(world)?;
 /// world.get_value(place)?; // error: `window` was moved while borrowed
 /// # Ok(()) }
 /// ```

@@ -101,7 +101,7 @@ impl Context {
     ///     }
     ///     _ => {}
     /// }
-    /// # flag.free(&world) }).unwrap();
+    /// # flag.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn wait_among<I: Integer>(
@@ -127,7 +127,7 @@ impl Context {
     /// let is_set = |flag: u64| flag != 0;
     /// let mine = [(flags.at(me, 0), &is_set as _), (flags.at(me, 1), &is_set as _)];
     /// assert_eq!(world.wait_any_among(&[me, other], &mine)?, (1, 7));
-    /// # flags.free(&world) }).unwrap();
+    /// # flags.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn wait_any_among(

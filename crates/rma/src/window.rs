@@ -52,8 +52,8 @@ impl<T: Plain> Window<T> {
     ///
     /// ```
     /// # farside::local(2, |world| {
-    /// let window = world.window::<f64>(100)?.named(&world, "halo");
-    /// # window.free(&world) }).unwrap();
+    /// let window = world.window::<f64>(100)?.named(world, "halo");
+    /// # window.free(world) }).unwrap();
     /// ```
     pub fn named(self, context: &Context, name: &str) -> Window<T> {
         context.note_name(self.segment(), 0, name);

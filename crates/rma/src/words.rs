@@ -25,7 +25,7 @@ const BLOCK_WORDS: usize = 4096;
 /// world.fetch_add(words.at(Rank(1), 0), 5)?;
 /// world.barrier()?;
 /// assert_eq!(world.load(words.at(Rank(1), 0))?, 10);
-/// words.free(&world)
+/// words.free(world)
 /// # }).unwrap();
 /// ```
 #[must_use = "words that are dropped without `free` stay allocated until the job ends"]

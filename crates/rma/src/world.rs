@@ -97,7 +97,7 @@ impl World {
     /// })?;
     /// let seen = world.call(Node(0), count, &[1])?;
     /// assert!((1..=3).contains(&seen[0]));
-    /// words.free(&world)
+    /// words.free(world)
     /// # }).unwrap();
     /// ```
     #[track_caller]

@@ -21,7 +21,7 @@ fn nearly_all_named(world: &World) {
 #[test]
 fn who_has_no_name_left_for_a_window_tells_all_members() {
     let ended = farside::local(3, |world| {
-        nearly_all_named(&world);
+        nearly_all_named(world);
         let last = world.window::<u64>(1)?;
         told(world.window::<u64>(1))?;
         told(world.window::<u64>(1))?;
@@ -30,7 +30,7 @@ fn who_has_no_name_left_for_a_window_tells_all_members() {
         world.put_value(7, last.at(world.rank(), 0))?;
         world.sync()?;
         assert_eq!(world.get_value(last.at(Rank(2), 0))?, 7);
-        last.free(&world)
+        last.free(world)
     });
     assert_eq!(ended.map(drop), Ok(()));
 }
@@ -38,7 +38,7 @@ fn who_has_no_name_left_for_a_window_tells_all_members() {
 #[test]
 fn who_has_no_name_left_for_a_team_tells_all_members() {
     let ended = farside::local(3, |world| {
-        nearly_all_named(&world);
+        nearly_all_named(world);
         let last = world.window::<u64>(1)?;
         let is_first = u64::from(world.rank() == Rank(0));
         told(world.split(Some(is_first), 0))?;
@@ -48,7 +48,7 @@ fn who_has_no_name_left_for_a_team_tells_all_members() {
             others.window::<u64>(1)?.free(&others)?;
             others.free()?;
         }
-        last.free(&world)
+        last.free(world)
     });
     assert_eq!(ended.map(drop), Ok(()));
 }

@@ -65,7 +65,7 @@ fn told(
                 _ => Ok(()),
             }
         };
-        let error = program(&world, &turn).expect_err("somebody does not come");
+        let error = program(world, &turn).expect_err("somebody does not come");
         if me == LOST {
             return Err(error);
         }

@@ -42,19 +42,19 @@ impl Style {
 /// use farside::Rank;
 ///
 /// farside::local(3, |world| {
-///     let (fences, window) = (Fences::new(&world)?, world.window::<u64>(3)?);
+///     let (fences, window) = (Fences::new(world)?, world.window::<u64>(3)?);
 ///     for style in [Style::Acknowledged, Style::Confirmed] {
 ///         for peer in world.ranks() {
 ///             world.put_value(1, window.at(peer, world.rank().index()))?;
 ///         }
 ///         // Rank 2 is told that rank 0's memory has it all; then the rest.
-///         fences.fence(&world, style, Rank(0))?;
-///         fences.all_fence(&world, style)?;
+///         fences.fence(world, style, Rank(0))?;
+///         fences.all_fence(world, style)?;
 ///         world.barrier()?;
 ///         assert_eq!(window.own().to_vec()?, [1, 1, 1]);
 ///     }
-///     window.free(&world)?;
-///     fences.free(&world)
+///     window.free(world)?;
+///     fences.free(world)
 /// })
 /// .unwrap();
 /// ```

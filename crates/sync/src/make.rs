@@ -13,11 +13,11 @@ use crate::rw::RwLock;
 ///
 /// farside::local(3, |world| {
 ///     let (lock, rw_lock) = (world.lock(Rank(0))?, world.rw_lock(Rank(0))?);
-///     lock.lock(&world)?.unlock()?;
-///     rw_lock.read(&world)?.unlock()?;
-///     rw_lock.write(&world)?.unlock()?;
-///     rw_lock.free(&world)?;
-///     lock.free(&world)
+///     lock.lock(world)?.unlock()?;
+///     rw_lock.read(world)?.unlock()?;
+///     rw_lock.write(world)?.unlock()?;
+///     rw_lock.free(world)?;
+///     lock.free(world)
 /// })
 /// .unwrap();
 /// ```

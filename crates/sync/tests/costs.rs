@@ -30,7 +30,7 @@ fn counted(topology: &str, run: impl Fn(&World, &Counts) -> Result<()> + Sync) {
     let counts = Counts::new(2);
     let over = counts.clone();
     let job = Local::new(2).expect("the environment is in order").topology(topology);
-    let result = job.decorate(move |fabric| over.over(fabric)).run(|world| run(&world, &counts));
+    let result = job.decorate(move |fabric| over.over(fabric)).run(|world| run(world, &counts));
     assert_eq!(result.map(drop), Ok(()));
 }
 

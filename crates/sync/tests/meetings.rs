@@ -213,7 +213,7 @@ fn a_sync_is_complete_in_virtual_time() {
         for (way, seed) in [(SyncKind::Counted, 1), (SyncKind::Auto, 2), (SyncKind::Direct, 3)] {
             let profile = Profile::load("ethernet-now").unwrap();
             let job = Virtual::new(&profile, ranks).unwrap().topology(topology).unwrap().seed(seed);
-            let outcome = job.run(move |world| all_to_all(&world, |_| world.sync_by(way), 4));
+            let outcome = job.run(move |world| all_to_all(world, |_| world.sync_by(way), 4));
             assert!(outcome.is_ok(), "{ranks} ranks, {topology}, {way:?}: {outcome:?}");
         }
     }
@@ -226,7 +226,7 @@ fn syncs_of_all_ways_alternate() {
         let ways = SyncKind::ALL;
         // Ranks need not agree on the way.
         let mine = |round: u64| ways[(round + u64::from(world.rank().0)) as usize % ways.len()];
-        all_to_all(&world, |round| world.sync_by(mine(round)), 8)
+        all_to_all(world, |round| world.sync_by(mine(round)), 8)
     });
     assert!(outcome.is_ok(), "{outcome:?}");
 }
@@ -238,7 +238,7 @@ fn a_sync_that_does_not_wait_is_caught_in_virtual_time() {
         Virtual::new(&profile, 5).unwrap().seed(seed).run(|world| {
             let team = world.team();
             let sync = |_| team.sync_as::<mutants::WithoutAwaitingLandings>(SyncKind::Counted);
-            all_to_all(&world, sync, 4)
+            all_to_all(world, sync, 4)
         })
     };
     assert!((0..50).any(|seed| run(seed).is_err()));
@@ -248,7 +248,7 @@ fn a_sync_that_does_not_wait_is_caught_in_virtual_time() {
 fn threads_meet() {
     for topology in ["node:1", "node:2", "node:3,socket:2"] {
         for kind in BarrierKind::ALL {
-            let run = |world: World| {
+            let run = |world: &World| {
                 let words = world.words(1)?;
                 for round in 1..=50u64 {
                     world.fetch_add(words.at(Rank(0), 0), 1)?;
@@ -259,11 +259,11 @@ fn threads_meet() {
                         "{kind:?} on {topology}: {come} in {round}"
                     );
                 }
-                words.free(&world)
+                words.free(world)
             };
             Local::new(7).unwrap().topology(topology).run(run).unwrap();
         }
-        let sync = |world: World| all_to_all(&world, |_| world.sync(), 20);
+        let sync = |world: &World| all_to_all(world, |_| world.sync(), 20);
         Local::new(7).unwrap().topology(topology).run(sync).unwrap();
     }
 }
@@ -290,7 +290,7 @@ fn a_sync_between_nodes_is_the_combined_one() {
                 .map(|to| counts.operations(me, Operation::Flush, to))
                 .sum()
         };
-        let run = |world: World| {
+        let run = |world: &World| {
             let window = world.window::<u64>(4 * LONG)?;
             // The first one allocates.
             world.sync()?;
@@ -318,7 +318,7 @@ fn a_sync_between_nodes_is_the_combined_one() {
                 );
                 world.barrier()?;
             }
-            window.free(&world)
+            window.free(world)
         };
         local.decorate(move |fabric| over.over(fabric)).run(run).unwrap();
     }

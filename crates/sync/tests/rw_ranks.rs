@@ -16,20 +16,20 @@ fn long() -> bool {
 /// Everybody writes and reads a pair that is equal whenever nobody writes.
 fn count_under(kind: &Kind, ranks: u32, rounds: u64) {
     farside::local(ranks, |world| {
-        let lock = RwLock::of_kind(&world, Rank(0), kind)?;
+        let lock = RwLock::of_kind(world, Rank(0), kind)?;
         let pair = world.window::<u64>(2)?;
         let at = pair.at(Rank(ranks / 2), 0);
         let mut last = 0;
         for round in 0..rounds {
             if (round + u64::from(world.rank().0)) % 4 == 0 {
-                let guard = lock.write(&world)?;
+                let guard = lock.write(world)?;
                 let mut seen = [0; 2];
                 world.get(at, &mut seen)?;
                 assert_eq!(seen[0], seen[1]);
                 world.put(&[seen[0] + 1, seen[0] + 1], at)?;
                 guard.unlock()?;
             } else {
-                let guard = lock.read(&world)?;
+                let guard = lock.read(world)?;
                 let mut seen = [0; 2];
                 world.get(at, &mut seen)?;
                 guard.unlock()?;
@@ -40,8 +40,8 @@ fn count_under(kind: &Kind, ranks: u32, rounds: u64) {
         }
         world.sync()?;
         assert_eq!(world.get_value(at)?, u64::from(ranks) * rounds / 4);
-        pair.free(&world)?;
-        lock.free(&world)
+        pair.free(world)?;
+        lock.free(world)
     })
     .unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
 }
@@ -65,39 +65,35 @@ fn four_ranks_count_exactly() {
 fn misuse_is_told() {
     farside::local(2, |world| {
         for kind in Kind::all() {
-            let lock = RwLock::of_kind(&world, Rank(0), &kind)?;
-            let guard = lock.read(&world)?;
+            let lock = RwLock::of_kind(world, Rank(0), &kind)?;
+            let guard = lock.read(world)?;
             assert!(
-                lock.write(&world)
+                lock.write(world)
                     .map(drop)
                     .unwrap_err()
                     .to_string()
                     .contains("reads under already")
             );
             assert!(
-                lock.read(&world)
-                    .map(drop)
-                    .unwrap_err()
-                    .to_string()
-                    .contains("reads under already")
+                lock.read(world).map(drop).unwrap_err().to_string().contains("reads under already")
             );
             guard.unlock()?;
-            let guard = lock.write(&world)?;
+            let guard = lock.write(world)?;
             assert!(
-                lock.try_read(&world)
+                lock.try_read(world)
                     .map(drop)
                     .unwrap_err()
                     .to_string()
                     .contains("writes under already")
             );
             guard.unlock()?;
-            assert!(RwLock::of_kind(&world, Rank(9), &kind).is_err());
-            lock.free(&world)?;
-            let lock = RwLock::of_kind(&world, Rank(1), &kind)?;
+            assert!(RwLock::of_kind(world, Rank(9), &kind).is_err());
+            lock.free(world)?;
+            let lock = RwLock::of_kind(world, Rank(1), &kind)?;
             if world.rank() == Rank(1) {
-                std::mem::forget(lock.read(&world)?);
+                std::mem::forget(lock.read(world)?);
             }
-            assert!(lock.free(&world).unwrap_err().to_string().contains("rank 1 has it"));
+            assert!(lock.free(world).unwrap_err().to_string().contains("rank 1 has it"));
         }
         Ok(())
     })
@@ -108,7 +104,7 @@ fn misuse_is_told() {
 fn kinds_that_differ_are_told() {
     let made = farside::local(2, |world| {
         let kind = if world.rank() == Rank(0) { Kind::Default } else { Kind::rma_rw() };
-        match RwLock::of_kind(&world, Rank(0), &kind) {
+        match RwLock::of_kind(world, Rank(0), &kind) {
             Err(Error::Disagreement { .. }) => Ok(()),
             other => Err(Error::Program(format!("made, or another error: {:?}", other.err()))),
         }
@@ -120,34 +116,34 @@ fn kinds_that_differ_are_told() {
 fn a_limit_on_time_is_kept() {
     for kind in Kind::all() {
         farside::local(3, |world| {
-            let lock = RwLock::of_kind(&world, Rank(0), &kind)?;
+            let lock = RwLock::of_kind(world, Rank(0), &kind)?;
             let short = Duration::from_millis(2);
             for write in [true, false] {
                 if world.rank() == Rank(0) {
                     let _guards = (
-                        if write { Some(lock.write(&world)?) } else { None },
-                        if write { None } else { Some(lock.read(&world)?) },
+                        if write { Some(lock.write(world)?) } else { None },
+                        if write { None } else { Some(lock.read(world)?) },
                     );
                     world.barrier()?;
                     world.barrier()?;
                 } else {
                     world.barrier()?;
-                    let late = lock.write_timeout(&world, short).map(drop);
+                    let late = lock.write_timeout(world, short).map(drop);
                     assert_eq!(late, Err(Error::TimedOut { after_ms: 2 }), "{}", kind.name());
-                    assert!(lock.try_write(&world)?.is_none(), "{}", kind.name());
+                    assert!(lock.try_write(world)?.is_none(), "{}", kind.name());
                     if write {
-                        let late = lock.read_timeout(&world, short).map(drop);
+                        let late = lock.read_timeout(world, short).map(drop);
                         assert_eq!(late, Err(Error::TimedOut { after_ms: 2 }), "{}", kind.name());
-                        assert!(lock.try_read(&world)?.is_none(), "{}", kind.name());
+                        assert!(lock.try_read(world)?.is_none(), "{}", kind.name());
                     }
                     world.barrier()?;
                 }
                 world.barrier()?;
-                drop(lock.write(&world)?);
-                drop(lock.read(&world)?);
+                drop(lock.write(world)?);
+                drop(lock.read(world)?);
                 world.barrier()?;
             }
-            lock.free(&world)
+            lock.free(world)
         })
         .unwrap();
     }
@@ -158,15 +154,15 @@ fn a_limit_on_time_is_kept() {
 fn lose_a_holder(kind: &Kind, home: Rank, is_writer: bool) {
     let kind = kind.clone();
     let ended = farside::local(4, move |world| {
-        let mut lock = RwLock::of_kind(&world, home, &kind)?;
+        let mut lock = RwLock::of_kind(world, home, &kind)?;
         let colour = u64::from(world.rank() == Rank(3));
         let team = world.split(Some(colour), 0)?.expect("a team");
         if world.rank() == Rank(3) {
             let (_write, _read);
             if is_writer {
-                _write = std::mem::ManuallyDrop::new(lock.write(&world)?);
+                _write = std::mem::ManuallyDrop::new(lock.write(world)?);
             } else {
-                _read = std::mem::ManuallyDrop::new(lock.read(&world)?);
+                _read = std::mem::ManuallyDrop::new(lock.read(world)?);
             }
             world.barrier()?;
             return Err(Error::Program("on purpose".into()));
@@ -178,9 +174,9 @@ fn lose_a_holder(kind: &Kind, home: Rank, is_writer: bool) {
         // Whoever gets in as a reader beside the lost one tries again until it is told.
         loop {
             let asked = if world.rank() == Rank(0) {
-                lock.write(&world).map(drop)
+                lock.write(world).map(drop)
             } else {
-                lock.read(&world).map(drop)
+                lock.read(world).map(drop)
             };
             match asked {
                 Ok(()) => continue,
@@ -188,11 +184,11 @@ fn lose_a_holder(kind: &Kind, home: Rank, is_writer: bool) {
             }
             break;
         }
-        assert!(poisoned(lock.try_write(&world).map(drop)), "{}", kind.name());
+        assert!(poisoned(lock.try_write(world).map(drop)), "{}", kind.name());
         lock.recover(&team)?;
         for _ in 0..50 {
-            drop(lock.write(&world)?);
-            drop(lock.read(&world)?);
+            drop(lock.write(world)?);
+            drop(lock.read(world)?);
         }
         assert_eq!(lock.members(), [Rank(0), Rank(1), Rank(2)]);
         Ok(())
@@ -224,16 +220,16 @@ fn atomics(
         let both = of(Operation::Atomic).chain(of(Operation::Post));
         both.map(|(operation, to)| counts.operations(me, operation, to)).sum()
     };
-    let each = |world: World| {
-        let lock = RwLock::of_kind(&world, Rank(0), kind)?;
+    let each = |world: &World| {
+        let lock = RwLock::of_kind(world, Rank(0), kind)?;
         world.barrier()?;
         let before = all(world.rank());
         if world.rank() == Rank(1) {
-            run(&lock, &world)?;
+            run(&lock, world)?;
         }
         let done = all(world.rank()) - before;
         world.barrier()?;
-        lock.free(&world)?;
+        lock.free(world)?;
         Ok(done)
     };
     let local = Local::new(ranks).expect("the environment is in order").topology(topology);
@@ -307,7 +303,7 @@ fn thresholds_that_do_not_fit_are_refused() {
     ] {
         let refused = farside::local(2, |world| {
             let error =
-                RwLock::of_kind(&world, Rank(0), &kind).map(drop).expect_err("it does not fit");
+                RwLock::of_kind(world, Rank(0), &kind).map(drop).expect_err("it does not fit");
             world.barrier()?;
             Ok(error.to_string())
         });

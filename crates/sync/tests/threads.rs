@@ -58,14 +58,14 @@ fn counts_are_exact(ranks: u32, topology: &str) {
 fn counts_are_exact_in(job: impl Fn() -> Local, rounds: u64) {
     for kind in every_kind() {
         let done = job().run(|world| {
-            let lock = Lock::of_kind(&world, Rank(1), &kind)?;
-            let mine = count(&world, &lock, rounds)?;
+            let lock = Lock::of_kind(world, Rank(1), &kind)?;
+            let mine = count(world, &lock, rounds)?;
             let statistics = lock.statistics();
             assert_eq!(statistics.acquisitions, mine);
             assert_eq!(statistics.acquisitions + statistics.given_up, rounds);
             let bound = if let Kind::Bypass { bound, .. } = kind { bound } else { 32_000 };
             assert!(statistics.longest_bypass <= bound.into());
-            lock.free(&world)
+            lock.free(world)
         });
         assert_eq!(done.map(drop), Ok(()), "{kind:?}");
     }
@@ -97,24 +97,24 @@ fn counts_are_exact_with_as_many_ranks_as_processors() {
 fn many_locks_do_not_disturb_each_other() {
     let done = farside::local(4, |world| {
         let locks: Vec<Lock> =
-            (0..300).map(|number| Lock::new(&world, Rank(number % 4))).collect::<Result<_>>()?;
+            (0..300).map(|number| Lock::new(world, Rank(number % 4))).collect::<Result<_>>()?;
         for lock in &locks {
-            let mut guards = vec![lock.lock(&world)?];
+            let mut guards = vec![lock.lock(world)?];
             guards.extend(
                 locks
                     .iter()
                     .skip(298)
-                    .map(|lock| lock.try_lock(&world))
+                    .map(|lock| lock.try_lock(world))
                     .filter_map(|guard| guard.ok().flatten()),
             );
         }
-        locks.into_iter().try_for_each(|lock| lock.free(&world))
+        locks.into_iter().try_for_each(|lock| lock.free(world))
     });
     assert_eq!(done.map(drop), Ok(()));
 }
 
 /// What a rank is told when it does what it must not.
-fn misuse(program: impl Fn(World) -> Result<()> + Sync) -> String {
+fn misuse(program: impl Fn(&World) -> Result<()> + Sync) -> String {
     farside::local(2, program).expect_err("a misuse").to_string()
 }
 
@@ -122,12 +122,12 @@ fn misuse(program: impl Fn(World) -> Result<()> + Sync) -> String {
 fn who_has_a_lock_cannot_ask_for_it_again() {
     for kind in Kind::all() {
         let told = misuse(|world| {
-            let lock = Lock::of_kind(&world, Rank(0), &kind)?;
-            let guard = lock.lock(&world)?;
-            let told = lock.lock(&world).map(drop);
+            let lock = Lock::of_kind(world, Rank(0), &kind)?;
+            let guard = lock.lock(world)?;
+            let told = lock.lock(world).map(drop);
             guard.unlock()?;
             world.barrier()?;
-            lock.free(&world)?;
+            lock.free(world)?;
             told
         });
         assert!(told.contains("has already"), "{told}");
@@ -137,20 +137,20 @@ fn who_has_a_lock_cannot_ask_for_it_again() {
 #[test]
 fn a_lock_that_is_held_cannot_be_freed() {
     let told = misuse(|world| {
-        let lock = Lock::new(&world, Rank(0))?;
+        let lock = Lock::new(world, Rank(0))?;
         if world.rank() == Rank(1) {
-            std::mem::forget(lock.lock(&world)?);
+            std::mem::forget(lock.lock(world)?);
         }
-        lock.free(&world)
+        lock.free(world)
     });
     assert!(told.contains("while rank 1 has it"), "{told}");
 }
 
 #[test]
 fn ranks_must_agree_on_a_lock() {
-    let told = misuse(|world| Lock::new(&world, world.rank()).map(drop));
+    let told = misuse(|world| Lock::new(world, world.rank()).map(drop));
     assert!(told.contains("disagree on a lock"), "{told}");
-    let told = misuse(|world| Lock::new(&world, Rank(2)).map(drop));
+    let told = misuse(|world| Lock::new(world, Rank(2)).map(drop));
     assert!(told.contains("rank 2 does not exist"), "{told}");
     let told = misuse(|world| Lock::for_team(&world.team(), Rank(0), &Kind::Server).map(drop));
     assert!(told.contains("not supported"), "{told}");
@@ -159,14 +159,14 @@ fn ranks_must_agree_on_a_lock() {
 #[test]
 fn a_guard_releases_in_a_panic() {
     let done = farside::local(2, |world| {
-        let lock = Lock::new(&world, Rank(0))?;
+        let lock = Lock::new(world, Rank(0))?;
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _guard = lock.lock(&world);
+            let _guard = lock.lock(world);
             std::panic::resume_unwind(Box::new("on purpose"));
         }));
         assert!(caught.is_err());
-        lock.lock(&world)?.unlock()?;
-        lock.free(&world)
+        lock.lock(world)?.unlock()?;
+        lock.free(world)
     });
     assert_eq!(done.map(drop), Ok(()));
 }
@@ -175,21 +175,21 @@ fn a_guard_releases_in_a_panic() {
 fn time_limits_are_kept_and_leave_the_lock_usable() {
     for kind in every_kind() {
         let done = farside::local(4, |world| {
-            let lock = Lock::of_kind(&world, Rank(0), &kind)?;
+            let lock = Lock::of_kind(world, Rank(0), &kind)?;
             for holder in world.ranks() {
-                let guard = if world.rank() == holder { Some(lock.lock(&world)?) } else { None };
+                let guard = if world.rank() == holder { Some(lock.lock(world)?) } else { None };
                 world.barrier()?;
                 if guard.is_none() {
-                    let late = lock.lock_timeout(&world, Duration::from_millis(2)).map(drop);
+                    let late = lock.lock_timeout(world, Duration::from_millis(2)).map(drop);
                     assert_eq!(late, Err(Error::TimedOut { after_ms: 2 }), "{kind:?}");
-                    assert!(lock.try_lock(&world)?.is_none());
+                    assert!(lock.try_lock(world)?.is_none());
                 }
                 world.barrier()?;
                 drop(guard);
-                lock.lock(&world)?.unlock()?;
+                lock.lock(world)?.unlock()?;
                 world.barrier()?;
             }
-            lock.free(&world)
+            lock.free(world)
         });
         assert_eq!(done.map(drop), Ok(()), "{kind:?}");
     }
@@ -200,13 +200,13 @@ fn recovers(kind: &Kind, victim: Rank, home: Rank, dies_queued: bool) {
     let outcome = std::panic::catch_unwind(|| {
         farside::local(4, |world| {
             let team = world.split(Some(u64::from(world.rank() == victim)), 0)?.expect("a team");
-            let mut lock = Lock::of_kind(&world, home, kind)?;
+            let mut lock = Lock::of_kind(world, home, kind)?;
             let first = if dies_queued { Rank(1) } else { victim };
-            let guard = if world.rank() == first { Some(lock.lock(&world)?) } else { None };
+            let guard = if world.rank() == first { Some(lock.lock(world)?) } else { None };
             world.barrier()?;
             if world.rank() == victim {
                 if dies_queued {
-                    let late = lock.lock_timeout(&world, Duration::from_millis(5)).map(drop);
+                    let late = lock.lock_timeout(world, Duration::from_millis(5)).map(drop);
                     assert_eq!(late, Err(Error::TimedOut { after_ms: 5 }));
                 }
                 std::mem::forget(guard);
@@ -214,20 +214,20 @@ fn recovers(kind: &Kind, victim: Rank, home: Rank, dies_queued: bool) {
             }
             let poisoned = Error::Poisoned { rank: victim, how: ExitCause::Panicked };
             if guard.is_none() {
-                assert_eq!(lock.lock(&world).map(drop), Err(poisoned.clone()), "{kind:?}");
+                assert_eq!(lock.lock(world).map(drop), Err(poisoned.clone()), "{kind:?}");
             }
             while world.job().failures.losses.load(std::sync::atomic::Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
             drop(guard);
-            assert_eq!(lock.lock(&world).map(drop), Err(poisoned.clone()), "{kind:?}");
-            assert_eq!(lock.try_lock(&world).map(drop), Err(poisoned), "{kind:?}");
+            assert_eq!(lock.lock(world).map(drop), Err(poisoned.clone()), "{kind:?}");
+            assert_eq!(lock.try_lock(world).map(drop), Err(poisoned), "{kind:?}");
             lock.recover(&team)?;
             assert_eq!(lock.members(), team.members());
             assert_ne!(lock.home(), victim);
             let (words, first) = (team.words(1)?, team.members()[0]);
             for _ in 0..100 {
-                let guard = lock.lock(&world)?;
+                let guard = lock.lock(world)?;
                 let seen = world.get_value(words.at(first, 0))?;
                 world.put_value(seen + 1, words.at(first, 0))?;
                 guard.unlock()?;
@@ -289,7 +289,7 @@ fn a_stranger_that_dies_does_not_poison_a_team_s_lock() {
                 std::thread::yield_now();
             }
             for _ in 0..100 {
-                lock.lock(&world)?.unlock()?;
+                lock.lock(world)?.unlock()?;
             }
             lock.free(&team)
         })

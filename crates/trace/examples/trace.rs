@@ -44,7 +44,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
 /// Each rank gives its neighbour a row, looks at the row of the rank opposite, and counts itself in
 /// at rank 0.
-fn exchange(world: World) -> Result<()> {
+fn exchange(world: &World) -> Result<()> {
     let me = world.rank().0;
     let neighbour = Rank((me + 1) % world.size());
     let opposite = Rank((me + world.size() / 2) % world.size());
@@ -65,6 +65,6 @@ fn exchange(world: World) -> Result<()> {
         world.fetch_add(words.at(Rank(0), 1), 1)?;
         world.barrier()?;
     }
-    cells.free(&world)?;
-    words.free(&world)
+    cells.free(world)?;
+    words.free(world)
 }

@@ -15,7 +15,7 @@
 //! Local::new(4)?.decorate(move |fabric| recorder.over(fabric)).run(|world| {
 //!     let window = world.window::<u64>(1)?;
 //!     world.put_value(7, window.at(Rank(0), 0))?;
-//!     window.free(&world)
+//!     window.free(world)
 //! })?;
 //! let slices = recording.take();
 //! let mut page = Vec::new();

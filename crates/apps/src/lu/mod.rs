@@ -476,7 +476,7 @@ mod tests {
                 let plan = Plan { size: 75, block: 16, ..Plan::default() };
                 DESIGNS
                     .iter()
-                    .map(|design| factor(&world, &plan, design))
+                    .map(|design| factor(world, &plan, design))
                     .collect::<Result<Vec<_>>>()
             });
             for outcome in &outcomes.unwrap()[0] {
@@ -494,7 +494,7 @@ mod tests {
             let of = |ahead: bool, design: &'static str| {
                 let plan = Plan { size: 300, block: 32, refetch, ahead, ..Plan::default() };
                 let run =
-                    farside::sim::run(&profile, 6, 1, move |world| factor(&world, &plan, design));
+                    farside::sim::run(&profile, 6, 1, move |world| factor(world, &plan, design));
                 let outcome = run.unwrap().results[0];
                 assert!(outcome.residual.unwrap() < 1e-10 * 300.0, "{outcome:?}");
                 outcome.split.unlock
@@ -516,7 +516,7 @@ mod tests {
         let (plan, designs) = parse(&words("--size=64 --block 8 --design direct")).unwrap();
         assert_eq!((plan.size, plan.block, designs.len()), (64, 8, 1));
         let bad = farside::local(1, |world| {
-            factor(&world, &Plan { size: 4, block: 9, ..Plan::default() }, "direct")
+            factor(world, &Plan { size: 4, block: 9, ..Plan::default() }, "direct")
         });
         assert!(bad.unwrap_err().to_string().contains("blocks of 9"));
     }

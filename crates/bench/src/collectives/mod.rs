@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn every_case_is_timed_and_its_result_is_right() {
         for case in CASES {
-            let samples = farside::local(3, move |world| plan(case).run(&world)).unwrap();
+            let samples = farside::local(3, move |world| plan(case).run(world)).unwrap();
             assert!(samples[0][0].starts_with(&format!("sample {case} ")), "{samples:?}");
             assert!(samples[1].is_empty() && samples[2].is_empty(), "{samples:?}");
         }

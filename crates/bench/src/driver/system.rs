@@ -135,7 +135,7 @@ fn run_simulated<P: Plan>(
     let program = plan.clone();
     let later = if P::VARIES { u64::from(round - 1) } else { 0 };
     let job = machine.served_by(server)?.later(later).job(ranks)?;
-    let outcome = job.run(move |world| program.run(&world))?;
+    let outcome = job.run(move |world| program.run(world))?;
     Ok(plan.simulated(outcome.results.concat(), &outcome.timing).join("\n"))
 }
 

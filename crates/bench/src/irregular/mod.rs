@@ -105,7 +105,7 @@ mod tests {
             let json = serde_json::to_string(&plan).unwrap();
             let plan: Plan = driver::plan(&[json]).unwrap();
             assert_eq!(plan.arguments(), [case, "64"]);
-            let samples = farside::local(3, move |world| plan.run(&world)).unwrap();
+            let samples = farside::local(3, move |world| plan.run(world)).unwrap();
             assert!(!samples[0].is_empty() && samples[1].is_empty(), "{samples:?}");
             let is_of_it = |line: &String| line.starts_with(&format!("sample {case} "));
             assert!(samples[0].iter().all(is_of_it), "{samples:?}");

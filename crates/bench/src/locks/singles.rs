@@ -75,14 +75,14 @@ mod tests {
                 let is_long = world.rank().0 == 2 && step < 10;
                 singles.record(if is_long { 1_000_000 } else { 2000 }, 500);
             }
-            let times = singles.of_all(&world)?;
+            let times = singles.of_all(world)?;
             let is_about = |percentile: f64, ns: f64| (0.98..1.02).contains(&(percentile / ns));
             let Percentiles { p50_ns, p99_ns } = times.acquire.unwrap();
             assert!(is_about(p50_ns, 2000.0) && is_about(p99_ns, 1e6), "{times:?}");
             let Percentiles { p50_ns, p99_ns } = times.release.unwrap();
             assert!(is_about(p50_ns, 500.0) && is_about(p99_ns, 500.0), "{times:?}");
             assert!(is_about(times.both.unwrap().p50_ns, 2500.0), "{times:?}");
-            assert_eq!(Singles::new().of_all(&world)?, SingleTimes::default());
+            assert_eq!(Singles::new().of_all(world)?, SingleTimes::default());
             Ok(())
         })
         .unwrap();

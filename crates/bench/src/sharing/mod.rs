@@ -175,7 +175,7 @@ mod tests {
             let plan = Plan { time, case: case.into(), bytes, second: None };
             let json = serde_json::to_string(&plan).unwrap();
             let plan: Plan = driver::plan(&[json]).unwrap();
-            let samples = farside::local(4, move |world| plan.run(&world)).unwrap();
+            let samples = farside::local(4, move |world| plan.run(world)).unwrap();
             assert!(samples[0][0].starts_with(&format!("sample {case} ")), "{samples:?}");
             assert!(samples[1..].iter().all(Vec::is_empty), "{samples:?}");
         }

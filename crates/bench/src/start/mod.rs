@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn windows_are_timed_by_the_first_rank() {
-        let samples = farside::local(3, |world| plan(WINDOW).run(&world)).unwrap();
+        let samples = farside::local(3, |world| plan(WINDOW).run(world)).unwrap();
         let counts: Vec<usize> = samples.iter().map(Vec::len).collect();
         assert_eq!(counts, [1, 0, 0]);
         assert!(samples[0][0].starts_with("sample window "), "{samples:?}");
-        let nothing = farside::local(2, |world| plan(JOB).run(&world)).unwrap();
+        let nothing = farside::local(2, |world| plan(JOB).run(world)).unwrap();
         assert_eq!(nothing, [Vec::<String>::new(), Vec::new()]);
     }
 }

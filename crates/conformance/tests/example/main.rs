@@ -20,7 +20,7 @@ fn run(name: &'static str) {
         let over = over.clone();
         std::thread::spawn(move || -> Result<()> {
             let _over = over;
-            let run = || program(World::new(Box::new(job.join(rank)?))?);
+            let run = || program(&World::new(Box::new(job.join(rank)?))?);
             match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(done) => done.inspect_err(|_| job.depart(rank, Some(ExitCause::Failed))),
                 Err(panic) => {

@@ -11,7 +11,7 @@
 //! farside::local(4, |world| {
 //!     // Rank r counts the numbers from 16 r to 16 r + 15.
 //!     let mut counts = [0u64; 16];
-//!     let mut numbers = Aggregator::<u32>::new(&world)?;
+//!     let mut numbers = Aggregator::<u32>::new(world)?;
 //!     numbers.run(
 //!         |out| (0..1000).try_for_each(|number| out.push(Rank(number % 64 / 16), number % 64)),
 //!         |_, _, arrived| {
@@ -36,7 +36,7 @@
 //! farside::local(3, |world| {
 //!     let (me, squares) = (world.rank(), [0, 1, 4, 9, 16, 25]);
 //!     // A question is the number of an element; the answer has what it holds, too.
-//!     let mut elements = Aggregator::<[u32; 3]>::new(&world)?;
+//!     let mut elements = Aggregator::<[u32; 3]>::new(world)?;
 //!     let mut found = [0; 6];
 //!     elements.run(
 //!         |out| (0..6).try_for_each(|at| out.push(Rank(at / 2), [0, at, 0])),

@@ -16,7 +16,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// ```
     /// # use farside::GlobalArray;
     /// # farside::local(3, |world| {
-    /// let a = GlobalArray::<u32>::new(&world, &[7, 5])?;
+    /// let a = GlobalArray::<u32>::new(world, &[7, 5])?;
     /// a.for_each_own(|area, mut block| {
     ///     for (index, element) in block.indexed_iter_mut() {
     ///         *element = ((area.low()[0] + index[0]) * 10 + area.low()[1] + index[1]) as u32;
@@ -134,7 +134,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// ```
     /// # use farside::array::{Builder, ndarray::arr1};
     /// # farside::local(2, |world| {
-    /// let ring = Builder::new(&[6]).ghosts(&[1]).create::<i32>(&world)?;
+    /// let ring = Builder::new(&[6]).ghosts(&[1]).create::<i32>(world)?;
     /// ring.put(.., arr1(&[0, 1, 2, 3, 4, 5]).view())?;
     /// ring.update_ghosts()?;
     /// let is_first = world.rank().0 == 0;
@@ -210,7 +210,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// ```
     /// # use farside::GlobalArray;
     /// # farside::Local::new(4)?.topology("node:2").run(|world| {
-    /// let a = GlobalArray::<i64>::new(&world, &[10])?;
+    /// let a = GlobalArray::<i64>::new(world, &[10])?;
     /// a.fill(1)?;
     /// let node = world.split_by_node()?;
     /// let mirror = a.mirror(&node)?;

@@ -43,8 +43,8 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// ```
     /// # use farside::GlobalArray;
     /// # farside::local(3, |world| {
-    /// let a = GlobalArray::<u8>::new(&world, &[2, 5])?;
-    /// let b = GlobalArray::<u8>::new(&world, &[5, 2])?;
+    /// let a = GlobalArray::<u8>::new(world, &[2, 5])?;
+    /// let b = GlobalArray::<u8>::new(world, &[5, 2])?;
     /// a.put_value(&[1, 3], 7)?;
     /// b.transpose_from(&a)?;
     /// assert_eq!(b.get_value(&[3, 1])?, 7);
@@ -97,7 +97,7 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// ```
     /// # use farside::GlobalArray;
     /// # farside::local(3, |world| {
-    /// let a = GlobalArray::<f64>::new(&world, &[4, 4])?;
+    /// let a = GlobalArray::<f64>::new(world, &[4, 4])?;
     /// a.put_value(&[2, 1], -3.0)?;
     /// assert_eq!(a.select(|one, other| one < other)?, (vec![2, 1], -3.0));
     /// # a.free() }).unwrap();
@@ -227,9 +227,9 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
     /// ```
     /// # use farside::{GlobalArray, array::ndarray::arr2};
     /// # farside::local(4, |world| {
-    /// let a = GlobalArray::<f64>::new(&world, &[2, 3])?;
-    /// let b = GlobalArray::new(&world, &[3, 2])?;
-    /// let c = GlobalArray::new(&world, &[2, 2])?;
+    /// let a = GlobalArray::<f64>::new(world, &[2, 3])?;
+    /// let b = GlobalArray::new(world, &[3, 2])?;
+    /// let c = GlobalArray::new(world, &[2, 2])?;
     /// a.put([.., ..], arr2(&[[1., 2., 3.], [4., 5., 6.]]).view())?;
     /// b.put([.., ..], arr2(&[[1., 0.], [0., 1.], [1., 1.]]).view())?;
     /// c.multiply_from(1.0, &a, &b, 0.0)?;

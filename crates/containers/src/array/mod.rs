@@ -5,7 +5,7 @@
 //! use farside::array::ndarray::array;
 //!
 //! farside::local(4, |world| {
-//!     let a = GlobalArray::<f64>::new(&world, &[6, 8])?;
+//!     let a = GlobalArray::<f64>::new(world, &[6, 8])?;
 //!     a.fill(1.0)?;
 //!     if world.rank().0 == 2 {
 //!         // Any patch, of any owner.
@@ -156,7 +156,7 @@ impl Builder {
     /// # use farside::array::{Builder, Distribution};
     /// # farside::local(4, |world| {
     /// let cyclic = Distribution::BlockCyclicGrid { block: vec![2, 2], grid: vec![2, 2] };
-    /// let a = Builder::new(&[10, 10]).distribution(cyclic).create::<i64>(&world)?;
+    /// let a = Builder::new(&[10, 10]).distribution(cyclic).create::<i64>(world)?;
     /// assert_eq!(a.owner(&[2, 4])?, farside::Rank(2));
     /// # a.free() }).unwrap();
     /// ```
@@ -246,7 +246,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// ```
     /// # use farside::{GlobalArray, Rank};
     /// # farside::local(2, |world| {
-    /// let a = GlobalArray::<f32>::new(&world, &[10])?;
+    /// let a = GlobalArray::<f32>::new(world, &[10])?;
     /// let owners = a.owners(3..8)?.into_iter();
     /// let owners: Vec<_> = owners.map(|(rank, area)| (rank, area.range(0))).collect();
     /// assert_eq!(owners, [(Rank(0), 3..5), (Rank(1), 5..8)]);

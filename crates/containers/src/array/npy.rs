@@ -48,10 +48,10 @@ impl<T: Element> GlobalArray<'_, T> {
     /// # let path = std::env::temp_dir().join(format!("farside-doc-{}.npy", std::process::id()));
     /// # let file = &path;
     /// farside::local(3, |world| {
-    ///     let a = GlobalArray::<f32>::new(&world, &[5, 4])?;
+    ///     let a = GlobalArray::<f32>::new(world, &[5, 4])?;
     ///     a.put_value(&[4, 3], 1.5)?;
     ///     a.save_npy(file)?;
-    ///     let b = GlobalArray::<f32>::load_npy(&world, file)?;
+    ///     let b = GlobalArray::<f32>::load_npy(world, file)?;
     ///     assert_eq!((b.shape(), b.get_value(&[4, 3])?), (&[5, 4][..], 1.5));
     ///     a.sync()?;
     ///     a.free()?;

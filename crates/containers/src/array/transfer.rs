@@ -92,7 +92,7 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// ```
     /// # use farside::GlobalArray;
     /// # farside::local(3, |world| {
-    /// let a = GlobalArray::<i32>::new(&world, &[9, 9])?;
+    /// let a = GlobalArray::<i32>::new(world, &[9, 9])?;
     /// if world.rank().0 == 0 {
     ///     a.scatter(&[[0, 0], [8, 8], [4, 4]], &[1, 2, 3])?;
     /// }
@@ -150,7 +150,7 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// ```
     /// # use farside::{GlobalArray, array::ndarray::arr1};
     /// # farside::local(2, |world| {
-    /// let ring = GlobalArray::<i32>::new(&world, &[6])?;
+    /// let ring = GlobalArray::<i32>::new(world, &[6])?;
     /// ring.put_periodic(&[4..8], arr1(&[1, 2, 3, 4]).view())?;
     /// ring.sync()?;
     /// assert_eq!(ring.get(0..6)?, arr1(&[3, 4, 0, 0, 1, 2]).into_dyn());
@@ -278,7 +278,7 @@ impl<T: Summand> GlobalArray<'_, T> {
     /// ```
     /// # use farside::{GlobalArray, array::ndarray::arr2};
     /// # farside::local(4, |world| {
-    /// let a = GlobalArray::<f64>::new(&world, &[5, 5])?;
+    /// let a = GlobalArray::<f64>::new(world, &[5, 5])?;
     /// a.accumulate(0.5, [1..2, 1..3], arr2(&[[2.0, 4.0]]).view())?;
     /// a.sync()?;
     /// assert_eq!(a.get([1..2, 0..4])?, arr2(&[[0.0, 4.0, 8.0, 0.0]]).into_dyn());
@@ -361,7 +361,7 @@ impl<T: Integer> GlobalArray<'_, T> {
     /// ```
     /// # use farside::GlobalArray;
     /// # farside::local(3, |world| {
-    /// let tasks = GlobalArray::<i64>::new(&world, &[1])?;
+    /// let tasks = GlobalArray::<i64>::new(world, &[1])?;
     /// let mine = tasks.read_increment(&[0], 1)?;
     /// assert!((0..3).contains(&mine));
     /// # tasks.free() }).unwrap();

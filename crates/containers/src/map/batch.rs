@@ -16,16 +16,16 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// ```
     /// # use farside::HashMap;
     /// # farside::local(3, |world| {
-    /// let map = HashMap::<u64, u64>::new(&world)?;
+    /// let map = HashMap::<u64, u64>::new(world)?;
     /// let me = u64::from(world.rank().0);
     /// let mine: Vec<(u64, u64)> = (0..100).map(|n| (n * 3 + me, n)).collect();
-    /// assert!(map.insert_all(&world, &mine)?.iter().all(Option::is_none));
+    /// assert!(map.insert_all(world, &mine)?.iter().all(Option::is_none));
     /// world.barrier()?;
     /// let keys: Vec<u64> = (0..301).collect();
-    /// let values = map.get_all(&world, &keys)?;
+    /// let values = map.get_all(world, &keys)?;
     /// assert_eq!((values[0], values[299], values[300]), (Some(0), Some(99), None));
     /// # world.barrier()?;
-    /// # map.free(&world) }).unwrap();
+    /// # map.free(world) }).unwrap();
     /// ```
     pub fn get_all(&self, context: &Context, keys: &[K]) -> Result<Vec<Option<V>>> {
         let mut values = vec![None; keys.len()];

@@ -20,15 +20,15 @@ use crate::protocol::{hash_of, volume_of};
 /// use farside::{FixedMap, map::Synchronization};
 ///
 /// farside::local(3, |world| {
-///     let map = FixedMap::new(&world, 100, 300, &Synchronization::Atomics)?;
+///     let map = FixedMap::new(world, 100, 300, &Synchronization::Atomics)?;
 ///     for key in 0..100 {
-///         map.insert(&world, key, u64::from(world.rank().0))?;
+///         map.insert(world, key, u64::from(world.rank().0))?;
 ///     }
 ///     world.barrier()?;
-///     assert!(map.get(&world, 99)?.unwrap() < 3);
-///     assert_eq!(map.get(&world, 100)?, None);
+///     assert!(map.get(world, 99)?.unwrap() < 3);
+///     assert_eq!(map.get(world, 100)?, None);
 ///     world.barrier()?;
-///     map.free(&world)
+///     map.free(world)
 /// })
 /// .unwrap();
 /// ```

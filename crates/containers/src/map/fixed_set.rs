@@ -20,14 +20,14 @@ use crate::protocol::{hash_of, volume_of};
 /// use farside::{FixedSet, map::Synchronization};
 ///
 /// farside::local(3, |world| {
-///     let set = FixedSet::new(&world, 100, 300, &Synchronization::Atomics)?;
+///     let set = FixedSet::new(world, 100, 300, &Synchronization::Atomics)?;
 ///     for integer in 0..100 {
-///         set.insert(&world, integer)?;
+///         set.insert(world, integer)?;
 ///     }
 ///     world.barrier()?;
-///     assert!(set.contains(&world, 99)? && !set.contains(&world, 100)?);
+///     assert!(set.contains(world, 99)? && !set.contains(world, 100)?);
 ///     world.barrier()?;
-///     set.free(&world)
+///     set.free(world)
 /// })
 /// .unwrap();
 /// ```

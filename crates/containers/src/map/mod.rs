@@ -4,16 +4,16 @@
 //! use farside::HashMap;
 //!
 //! farside::local(4, |world| {
-//!     let map = HashMap::<u64, f64>::new(&world)?;
+//!     let map = HashMap::<u64, f64>::new(world)?;
 //!     for key in 0..100 {
-//!         map.insert(&world, key * 4 + u64::from(world.rank().0), 0.5)?;
+//!         map.insert(world, key * 4 + u64::from(world.rank().0), 0.5)?;
 //!     }
 //!     world.barrier()?;
-//!     assert_eq!(map.len(&world)?, 400);
-//!     assert_eq!(map.get(&world, 399)?, Some(0.5));
-//!     assert_eq!(map.get(&world, 400)?, None);
+//!     assert_eq!(map.len(world)?, 400);
+//!     assert_eq!(map.get(world, 399)?, Some(0.5));
+//!     assert_eq!(map.get(world, 400)?, None);
 //!     world.barrier()?;
-//!     map.free(&world)
+//!     map.free(world)
 //! })
 //! .unwrap();
 //! ```
@@ -111,9 +111,9 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
     /// let synchronization = Synchronization::Locked(rw::Kind::rma_rw());
     /// let options = Options { synchronization, ..Options::default() };
     /// let map = HashMap::<[u8; 5], u32>::with(&world.team(), &options)?;
-    /// map.insert(&world, *b"hello", 5)?;
-    /// assert_eq!(map.get(&world, *b"hello")?, Some(5));
-    /// # map.free(&world) }).unwrap();
+    /// map.insert(world, *b"hello", 5)?;
+    /// assert_eq!(map.get(world, *b"hello")?, Some(5));
+    /// # map.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn with(team: &Team<'_>, options: &Options) -> Result<HashMap<K, V>> {
@@ -190,13 +190,13 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// ```
     /// # use farside::HashMap;
     /// # farside::local(2, |world| {
-    /// let map = HashMap::<i32, [f32; 3]>::new(&world)?;
+    /// let map = HashMap::<i32, [f32; 3]>::new(world)?;
     /// let key = world.rank().0 as i32;
-    /// assert_eq!(map.insert(&world, key, [1.0; 3])?, None);
-    /// assert_eq!(map.insert(&world, key, [2.0; 3])?, Some([1.0; 3]));
-    /// assert_eq!(map.remove(&world, key)?, Some([2.0; 3]));
-    /// assert_eq!(map.remove(&world, key)?, None);
-    /// # map.free(&world) }).unwrap();
+    /// assert_eq!(map.insert(world, key, [1.0; 3])?, None);
+    /// assert_eq!(map.insert(world, key, [2.0; 3])?, Some([1.0; 3]));
+    /// assert_eq!(map.remove(world, key)?, Some([2.0; 3]));
+    /// assert_eq!(map.remove(world, key)?, None);
+    /// # map.free(world) }).unwrap();
     /// ```
     pub fn insert(&self, context: &Context, key: K, value: V) -> Result<Option<V>> {
         self.change(context, key, &mut |_, new| {
@@ -228,11 +228,11 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// ```
     /// # use farside::HashMap;
     /// # farside::local(3, |world| {
-    /// let highest = HashMap::<u8, u32>::new(&world)?;
-    /// highest.update(&world, 7, |old| Some(old.unwrap_or(0).max(world.rank().0)))?;
+    /// let highest = HashMap::<u8, u32>::new(world)?;
+    /// highest.update(world, 7, |old| Some(old.unwrap_or(0).max(world.rank().0)))?;
     /// world.barrier()?;
-    /// assert_eq!(highest.get(&world, 7)?, Some(2));
-    /// # highest.free(&world) }).unwrap();
+    /// assert_eq!(highest.get(world, 7)?, Some(2));
+    /// # highest.free(world) }).unwrap();
     /// ```
     pub fn update(
         &self,
@@ -316,13 +316,13 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// ```
     /// # use farside::HashMap;
     /// # farside::local(3, |world| {
-    /// let map = HashMap::<u64, u64>::new(&world)?;
-    /// map.insert(&world, world.rank().0.into(), 7)?;
+    /// let map = HashMap::<u64, u64>::new(world)?;
+    /// map.insert(world, world.rank().0.into(), 7)?;
     /// world.barrier()?;
-    /// let mut count = [map.own_entries(&world)?.len()];
+    /// let mut count = [map.own_entries(world)?.len()];
     /// world.all_reduce(&mut count, |a, b| a + b)?;
     /// assert_eq!(count, [3]);
-    /// # map.free(&world) }).unwrap();
+    /// # map.free(world) }).unwrap();
     /// ```
     pub fn own_entries(&self, context: &Context) -> Result<Vec<(K, V)>> {
         let mut entries = Vec::new();
@@ -424,11 +424,11 @@ impl<K: Plain, V: Plain + Integer, W: Variant> HashMap<K, V, W> {
     /// ```
     /// # use farside::HashMap;
     /// # farside::local(4, |world| {
-    /// let votes = HashMap::<[u8; 3], u64>::new(&world)?;
-    /// votes.fetch_add(&world, *b"yes", 1)?;
+    /// let votes = HashMap::<[u8; 3], u64>::new(world)?;
+    /// votes.fetch_add(world, *b"yes", 1)?;
     /// world.barrier()?;
-    /// assert_eq!(votes.get(&world, *b"yes")?, Some(4));
-    /// # votes.free(&world) }).unwrap();
+    /// assert_eq!(votes.get(world, *b"yes")?, Some(4));
+    /// # votes.free(world) }).unwrap();
     /// ```
     pub fn fetch_add(&self, context: &Context, key: K, value: V) -> Result<V> {
         let old = self.change(context, key, &mut |old, new| {

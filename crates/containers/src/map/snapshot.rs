@@ -26,16 +26,16 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// # let path = std::env::temp_dir().join(format!("farside-doc-map-{}", std::process::id()));
     /// # let file = &path;
     /// farside::local(3, |world| {
-    ///     let map = HashMap::<u64, u64>::new(&world)?;
-    ///     map.insert(&world, world.rank().0.into(), 5)?;
-    ///     map.save(&world, file)?;
-    ///     map.free(&world)
+    ///     let map = HashMap::<u64, u64>::new(world)?;
+    ///     map.insert(world, world.rank().0.into(), 5)?;
+    ///     map.save(world, file)?;
+    ///     map.free(world)
     /// })?;
     /// farside::local(2, |world| {
     ///     let map = HashMap::<u64, u64>::load(&world.team(), &Options::default(), file)?;
-    ///     assert_eq!((map.len(&world)?, map.get(&world, 2)?), (3, Some(5)));
+    ///     assert_eq!((map.len(world)?, map.get(world, 2)?), (3, Some(5)));
     ///     world.barrier()?;
-    ///     map.free(&world)
+    ///     map.free(world)
     /// })?;
     /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), farside::Error>(())

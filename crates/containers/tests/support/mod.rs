@@ -56,7 +56,7 @@ pub(crate) fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync 
     ];
     for (kind, local) in kinds {
         let test = test.clone();
-        within_deadline(DEADLINE, move || local.run(|world| test(&world)))
+        within_deadline(DEADLINE, move || local.run(|world| test(world)))
             .unwrap_or_else(|error| panic!("{kind}: {error}"));
     }
     for (ranks, topology) in [(3, None), (4, Some("node:2"))] {
@@ -73,7 +73,7 @@ pub(crate) fn simulated(
 ) {
     let simulation =
         simulation(ranks, topology).expect("the topology is in order").steps_max(20_000_000);
-    let report = random(&simulation, &whole_program(move |world| test(&world)), 7, 1);
+    let report = random(&simulation, &whole_program(move |world| test(world)), 7, 1);
     assert_eq!(
         report.failure.map(|failure| failure.problem),
         None,

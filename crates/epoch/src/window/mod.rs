@@ -177,7 +177,7 @@ impl<'t> Window<'t> {
     /// use farside::Rank;
     ///
     /// farside::local(3, |world| {
-    ///     let window = Window::allocate(&world, 800, Options::new().unit(8))?;
+    ///     let window = Window::allocate(world, 800, Options::new().unit(8))?;
     ///     window.lock(Rank(1), Mode::Exclusive)?;
     ///     window.put(&[1.5, 2.5], Rank(1), 10 * u64::from(world.rank().0))?;
     ///     window.unlock(Rank(1))?;
@@ -208,12 +208,12 @@ impl<'t> Window<'t> {
     /// farside::local(2, |world| {
     ///     let memory = world.window::<f64>(10)?;
     ///     memory.own().set(3, 1.5)?;
-    ///     let window = Window::attach(&world, memory, Options::new().unit(8))?;
+    ///     let window = Window::attach(world, memory, Options::new().unit(8))?;
     ///     window.fence()?;
     ///     let third = window.get::<f64>(Rank(1), 3, 1)?;
     ///     window.fence()?;
     ///     assert_eq!(third.take()?, [1.5]);
-    ///     window.detach()?.free(&world)
+    ///     window.detach()?.free(world)
     /// })
     /// .unwrap();
     /// ```

@@ -175,7 +175,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// use farside::Rank;
     ///
     /// farside::local(3, |world| {
-    ///     let window = Window::allocate(&world, 64, Options::new().unit(8))?;
+    ///     let window = Window::allocate(world, 64, Options::new().unit(8))?;
     ///     window.lock(Rank(0), Mode::Shared)?;
     ///     let old = window.get_accumulate(Op::Sum, &[1.0, 0.5], Rank(0), 2)?;
     ///     let old = window.wait_get(old)?;
@@ -258,7 +258,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// use farside::Rank;
     ///
     /// farside::local(3, |world| {
-    ///     let window = Window::allocate(&world, 64, Options::new().unit(8))?;
+    ///     let window = Window::allocate(world, 64, Options::new().unit(8))?;
     ///     window.lock(Rank(0), Mode::Shared)?;
     ///     let mine = window.fetch_op(Op::Sum, 1u64, Rank(0), 2)?;
     ///     assert!(window.wait_fetched(mine)? < 3);
@@ -300,7 +300,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// use farside::Rank;
     ///
     /// farside::local(2, |world| {
-    ///     let window = Window::allocate(&world, 80_000, Options::new())?;
+    ///     let window = Window::allocate(world, 80_000, Options::new())?;
     ///     window.lock(Rank(1), Mode::Shared)?;
     ///     let at = 40_000 * u64::from(world.rank().0);
     ///     let put = window.put_request(vec![1.5; 5_000], Rank(1), at)?;

@@ -181,7 +181,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// use farside::Rank;
     ///
     /// farside::local(4, |world| {
-    ///     let window = Window::allocate(&world, 32, Options::new().unit(8))?;
+    ///     let window = Window::allocate(world, 32, Options::new().unit(8))?;
     ///     window.fence()?;
     ///     for peer in world.ranks() {
     ///         window.put(&[world.rank().0 as u64], peer, world.rank().0.into())?;
@@ -216,7 +216,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// use farside::Rank;
     ///
     /// farside::local(3, |world| {
-    ///     let window = Window::allocate(&world, 32, Options::new().unit(8))?;
+    ///     let window = Window::allocate(world, 32, Options::new().unit(8))?;
     ///     if world.rank() == Rank(0) {
     ///         window.post(&[Rank(1), Rank(2)])?;
     ///         window.wait()?;

@@ -50,10 +50,10 @@ pub fn simulation(ranks: u32, topology: Option<&str>) -> Result<Simulation> {
 }
 
 /// A program all of which is explored.
-pub fn whole_program(run: impl Fn(World) -> Result<()> + 'static) -> Program {
+pub fn whole_program(run: impl Fn(&World) -> Result<()> + 'static) -> Program {
     Rc::new(move |fabric, start| {
         start.prepared();
-        judged(World::new(fabric).and_then(&run), start)
+        judged(World::new(fabric).and_then(|world| run(&world)), start)
     })
 }
 

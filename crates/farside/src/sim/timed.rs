@@ -28,7 +28,7 @@ pub fn run<T: 'static>(
     profile: &Profile,
     ranks: u32,
     seed: u64,
-    program: impl Fn(World) -> Result<T> + 'static,
+    program: impl Fn(&World) -> Result<T> + 'static,
 ) -> Result<Outcome<T>> {
     Virtual::new(profile, ranks)?.seed(seed).run(program)
 }
@@ -117,7 +117,7 @@ impl Virtual {
     /// Runs a program all of which counts.
     pub fn run<T: 'static>(
         &self,
-        program: impl Fn(World) -> Result<T> + 'static,
+        program: impl Fn(&World) -> Result<T> + 'static,
     ) -> Result<Outcome<T>> {
         let gathered = Gathered::new(self.ranks);
         let into = gathered.clone();
@@ -126,7 +126,7 @@ impl Virtual {
             Rc::new(move |fabric, start| {
                 let rank = fabric.job().rank.index();
                 start.prepared();
-                into.keep(rank, World::new(fabric).and_then(&program))
+                into.keep(rank, World::new(fabric).and_then(|world| program(&world)))
             }),
         )
     }

@@ -8,6 +8,6 @@ pub(crate) fn checked(ranks: u32, program: impl Fn(&World) -> Result<()> + Sync)
     let checker = Checker::new(ranks).unwrap();
     let over = checker.clone();
     let local = Local::new(ranks).unwrap().decorate(move |fabric| over.over(fabric).unwrap());
-    local.run(|world| program(&world)).unwrap();
+    local.run(|world| program(world)).unwrap();
     checker.report()
 }

@@ -16,13 +16,13 @@ use crate::place::Place;
 /// farside::local(2, |world| {
 ///     let memory = Memory::allocate(&world.team(), 64)?;
 ///     let min = Accumulate::new(Number::I16, Op::Min)?;
-///     raw::accumulate(&world, &min, &(-7i16).to_le_bytes(), memory.at(Rank(1), 8))?;
+///     raw::accumulate(world, &min, &(-7i16).to_le_bytes(), memory.at(Rank(1), 8))?;
 ///     world.sync()?;
 ///     let mut old = [0; 2];
 ///     let nothing = Accumulate::new(Number::I16, Op::NoOp)?;
-///     raw::get_accumulate(&world, &nothing, &[], memory.at(Rank(1), 8), &mut old)?;
+///     raw::get_accumulate(world, &nothing, &[], memory.at(Rank(1), 8), &mut old)?;
 ///     assert_eq!(i16::from_le_bytes(old), -7);
-///     memory.free(&world)
+///     memory.free(world)
 /// })
 /// .unwrap();
 /// ```

@@ -42,7 +42,7 @@ pub use together::{Rendezvous, all_reduce, team_among};
 ///     world.fetch_add(memory.at(Rank(1), 32).cast::<u64>(), 7)?;
 ///     world.sync()?;
 ///     assert_eq!(world.load(memory.at(Rank(1), 32).cast::<u64>())?, 14);
-///     memory.free(&world)
+///     memory.free(world)
 /// })
 /// .unwrap();
 /// ```
@@ -481,7 +481,7 @@ impl Request {
 ///     assert_eq!((found.segment(), offset), (memory.segment(), 24));
 ///     assert!(table.find(address, 41).is_none());
 ///     table.remove(&memory);
-///     memory.free(&world)
+///     memory.free(world)
 /// })
 /// .unwrap();
 /// ```

@@ -59,7 +59,7 @@ impl Team<'_> {
     /// }
     /// world.sync()?;
     /// assert_eq!(window.own().to_vec()?, [7; 4]);
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
@@ -443,7 +443,7 @@ impl Team<'_> {
     /// // One-sided operations go on meanwhile.
     /// world.put_value(1.0, window.at(Rank(0), world.rank().index()))?;
     /// assert_eq!(norm.wait()?, [4.5]);
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn all_reduce_nb<T: Plain>(

@@ -108,7 +108,7 @@ impl<'w> Team<'w> {
     /// # farside::local(3, |world| {
     /// let window = world.window::<f64>(10 * world.rank().0 as usize)?;
     /// assert_eq!(window.len(farside::Rank(2))?, 20);
-    /// # window.free(&world) }).unwrap();
+    /// # window.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {

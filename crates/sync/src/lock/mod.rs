@@ -4,18 +4,18 @@
 //! use farside::{Lock, Rank};
 //!
 //! farside::local(4, |world| {
-//!     let lock = Lock::new(&world, Rank(0))?;
+//!     let lock = Lock::new(world, Rank(0))?;
 //!     let sum = world.window::<u64>(1)?;
 //!     for _ in 0..100 {
-//!         let guard = lock.lock(&world)?;
+//!         let guard = lock.lock(world)?;
 //!         let seen = world.get_value(sum.at(Rank(0), 0))?;
 //!         world.put_value(seen + 1, sum.at(Rank(0), 0))?;
 //!         guard.unlock()?;
 //!     }
 //!     world.sync()?;
 //!     assert_eq!(world.get_value(sum.at(Rank(0), 0))?, 400);
-//!     sum.free(&world)?;
-//!     lock.free(&world)
+//!     sum.free(world)?;
+//!     lock.free(world)
 //! })
 //! .unwrap();
 //! ```
@@ -78,10 +78,10 @@ impl Lock {
     /// # use farside::{lock::Kind, Lock, Rank};
     /// # farside::local(2, |world| {
     /// for kind in Kind::all() {
-    ///     let lock = Lock::of_kind(&world, Rank(1), &kind)?;
-    ///     drop(lock.lock(&world)?);
+    ///     let lock = Lock::of_kind(world, Rank(1), &kind)?;
+    ///     drop(lock.lock(world)?);
     ///     assert_eq!(lock.statistics().acquisitions, 1, "{}", lock.name());
-    ///     lock.free(&world)?;
+    ///     lock.free(world)?;
     /// }
     /// # Ok(()) }).unwrap();
     /// ```
@@ -97,7 +97,7 @@ impl Lock {
     /// # farside::local(4, |world| {
     /// let half = world.split(Some(u64::from(world.rank().0 / 2)), 0)?.unwrap();
     /// let lock = Lock::for_team(&half, half.members()[0], &Kind::Mcs)?;
-    /// drop(lock.lock(&world)?);
+    /// drop(lock.lock(world)?);
     /// lock.free(&half)?;
     /// # half.free() }).unwrap();
     /// ```
@@ -183,18 +183,18 @@ impl Lock {
     /// ```
     /// # use farside::{Lock, Rank};
     /// # farside::local(2, |world| {
-    /// let lock = Lock::new(&world, Rank(0))?;
+    /// let lock = Lock::new(world, Rank(0))?;
     /// if world.rank() == Rank(0) {
-    ///     let guard = lock.lock(&world)?;
+    ///     let guard = lock.lock(world)?;
     ///     world.barrier()?;
     ///     world.barrier()?;
     ///     guard.unlock()?;
     /// } else {
     ///     world.barrier()?;
-    ///     assert!(lock.try_lock(&world)?.is_none());
+    ///     assert!(lock.try_lock(world)?.is_none());
     ///     world.barrier()?;
     /// }
-    /// # lock.free(&world) }).unwrap();
+    /// # lock.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn try_lock<'a>(&'a self, context: &'a Context) -> Result<Option<Guard<'a>>> {
@@ -210,19 +210,19 @@ impl Lock {
     /// # use std::time::Duration;
     /// # use farside::{Error, Lock, Rank};
     /// # farside::local(2, |world| {
-    /// let lock = Lock::new(&world, Rank(0))?;
+    /// let lock = Lock::new(world, Rank(0))?;
     /// if world.rank() == Rank(0) {
-    ///     let guard = lock.lock(&world)?;
+    ///     let guard = lock.lock(world)?;
     ///     world.barrier()?;
     ///     world.barrier()?;
     ///     guard.unlock()?;
     /// } else {
     ///     world.barrier()?;
-    ///     let late = lock.lock_timeout(&world, Duration::from_millis(1)).map(drop);
+    ///     let late = lock.lock_timeout(world, Duration::from_millis(1)).map(drop);
     ///     assert_eq!(late, Err(Error::TimedOut { after_ms: 1 }));
     ///     world.barrier()?;
     /// }
-    /// # lock.free(&world) }).unwrap();
+    /// # lock.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn lock_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<Guard<'a>> {
@@ -270,8 +270,8 @@ impl Lock {
     /// ```
     /// # use farside::{Lock, Rank};
     /// # farside::local(2, |world| {
-    /// let lock = Lock::new(&world, Rank(0))?.named(&world, "table");
-    /// # lock.free(&world) }).unwrap();
+    /// let lock = Lock::new(world, Rank(0))?.named(world, "table");
+    /// # lock.free(world) }).unwrap();
     /// ```
     pub fn named(self, context: &Context, name: &str) -> Lock {
         let Word { segment, offset, .. } = self.words.first();

@@ -4,16 +4,16 @@
 //! use farside::{Rank, RwLock};
 //!
 //! farside::local(4, |world| {
-//!     let lock = RwLock::new(&world, Rank(0))?;
+//!     let lock = RwLock::new(world, Rank(0))?;
 //!     let pair = world.window::<u64>(2)?;
 //!     for round in 0..100 {
 //!         if round % 10 == 0 {
-//!             let guard = lock.write(&world)?;
+//!             let guard = lock.write(world)?;
 //!             let seen = world.get_value(pair.at(Rank(0), 0))?;
 //!             world.put(&[seen + 1, seen + 1], pair.at(Rank(0), 0))?;
 //!             guard.unlock()?;
 //!         } else {
-//!             let guard = lock.read(&world)?;
+//!             let guard = lock.read(world)?;
 //!             let mut seen = [0; 2];
 //!             world.get(pair.at(Rank(0), 0), &mut seen)?;
 //!             assert_eq!(seen[0], seen[1]);
@@ -22,8 +22,8 @@
 //!     }
 //!     world.sync()?;
 //!     assert_eq!(world.get_value(pair.at(Rank(0), 1))?, 40);
-//!     pair.free(&world)?;
-//!     lock.free(&world)
+//!     pair.free(world)?;
+//!     lock.free(world)
 //! })
 //! .unwrap();
 //! ```
@@ -95,12 +95,12 @@ impl RwLock {
     /// # use farside::{rw::Kind, Rank, RwLock};
     /// # farside::local(2, |world| {
     /// for kind in Kind::all() {
-    ///     let lock = RwLock::of_kind(&world, Rank(1), &kind)?;
-    ///     drop(lock.read(&world)?);
-    ///     drop(lock.write(&world)?);
+    ///     let lock = RwLock::of_kind(world, Rank(1), &kind)?;
+    ///     drop(lock.read(world)?);
+    ///     drop(lock.write(world)?);
     ///     let statistics = lock.statistics();
     ///     assert_eq!((statistics.reads, statistics.writes), (1, 1), "{}", lock.name());
-    ///     lock.free(&world)?;
+    ///     lock.free(world)?;
     /// }
     /// # Ok(()) }).unwrap();
     /// ```
@@ -115,7 +115,7 @@ impl RwLock {
     /// # farside::local(4, |world| {
     /// let half = world.split(Some(u64::from(world.rank().0 / 2)), 0)?.unwrap();
     /// let lock = RwLock::for_team(&half, half.members()[0], &Kind::Default)?;
-    /// drop(lock.read(&world)?);
+    /// drop(lock.read(world)?);
     /// lock.free(&half)?;
     /// # half.free() }).unwrap();
     /// ```
@@ -208,18 +208,18 @@ impl RwLock {
     /// ```
     /// # use farside::{Rank, RwLock};
     /// # farside::local(2, |world| {
-    /// let lock = RwLock::new(&world, Rank(0))?;
+    /// let lock = RwLock::new(world, Rank(0))?;
     /// if world.rank() == Rank(0) {
-    ///     let guard = lock.write(&world)?;
+    ///     let guard = lock.write(world)?;
     ///     world.barrier()?;
     ///     world.barrier()?;
     ///     guard.unlock()?;
     /// } else {
     ///     world.barrier()?;
-    ///     assert!(lock.try_read(&world)?.is_none());
+    ///     assert!(lock.try_read(world)?.is_none());
     ///     world.barrier()?;
     /// }
-    /// # lock.free(&world) }).unwrap();
+    /// # lock.free(world) }).unwrap();
     /// ```
     #[inline]
     #[track_caller]
@@ -232,18 +232,18 @@ impl RwLock {
     /// ```
     /// # use farside::{Rank, RwLock};
     /// # farside::local(2, |world| {
-    /// let lock = RwLock::new(&world, Rank(0))?;
+    /// let lock = RwLock::new(world, Rank(0))?;
     /// if world.rank() == Rank(0) {
-    ///     let guard = lock.read(&world)?;
+    ///     let guard = lock.read(world)?;
     ///     world.barrier()?; // the other rank tries now
     ///     world.barrier()?;
     ///     guard.unlock()?;
     /// } else {
     ///     world.barrier()?;
-    ///     assert!(lock.try_write(&world)?.is_none(), "a reader has it");
+    ///     assert!(lock.try_write(world)?.is_none(), "a reader has it");
     ///     world.barrier()?;
     /// }
-    /// # lock.free(&world) }).unwrap();
+    /// # lock.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn try_write<'a>(&'a self, context: &'a Context) -> Result<Option<WriteGuard<'a>>> {
@@ -269,19 +269,19 @@ impl RwLock {
     /// # use std::time::Duration;
     /// # use farside::{Error, Rank, RwLock};
     /// # farside::local(2, |world| {
-    /// let lock = RwLock::new(&world, Rank(0))?;
+    /// let lock = RwLock::new(world, Rank(0))?;
     /// if world.rank() == Rank(0) {
-    ///     let guard = lock.read(&world)?;
+    ///     let guard = lock.read(world)?;
     ///     world.barrier()?;
     ///     world.barrier()?;
     ///     guard.unlock()?;
     /// } else {
     ///     world.barrier()?;
-    ///     let late = lock.write_timeout(&world, Duration::from_millis(1)).map(drop);
+    ///     let late = lock.write_timeout(world, Duration::from_millis(1)).map(drop);
     ///     assert_eq!(late, Err(Error::TimedOut { after_ms: 1 }));
     ///     world.barrier()?;
     /// }
-    /// # lock.free(&world) }).unwrap();
+    /// # lock.free(world) }).unwrap();
     /// ```
     #[track_caller]
     pub fn write_timeout<'a>(

@@ -75,7 +75,7 @@ pub(crate) fn landings(slices: &[Slice]) -> usize {
         .count()
 }
 
-fn exchange(world: World) -> Result<()> {
+fn exchange(world: &World) -> Result<()> {
     let next = Rank((world.rank().0 + 1) % world.size());
     let window = world.window::<u64>(32)?;
     let words = world.words(1)?;
@@ -86,6 +86,6 @@ fn exchange(world: World) -> Result<()> {
         world.fetch_add(words.at(Rank(0), 0), 1)?;
         world.barrier()?;
     }
-    window.free(&world)?;
-    words.free(&world)
+    window.free(world)?;
+    words.free(world)
 }

@@ -174,17 +174,17 @@ impl<V: Variant> Algorithm for Counting<V> {
 /// use farside::{Rank, Semaphore};
 ///
 /// farside::local(4, |world| {
-///     let semaphore = Semaphore::new(&world, Rank(0), 2)?;
+///     let semaphore = Semaphore::new(world, Rank(0), 2)?;
 ///     let inside = world.words(1)?;
 ///     for _ in 0..50 {
-///         let permit = semaphore.acquire(&world)?;
+///         let permit = semaphore.acquire(world)?;
 ///         assert!(world.fetch_add(inside.at(Rank(0), 0), 1)? < 2);
 ///         world.fetch_add(inside.at(Rank(0), 0), u64::MAX)?;
 ///         permit.release()?;
 ///     }
 ///     world.barrier()?;
-///     inside.free(&world)?;
-///     semaphore.free(&world)
+///     inside.free(world)?;
+///     semaphore.free(world)
 /// })
 /// .unwrap();
 /// ```
@@ -226,18 +226,18 @@ impl Semaphore {
     /// ```
     /// # use farside::{Rank, Semaphore};
     /// # farside::local(2, |world| {
-    /// let semaphore = Semaphore::new(&world, Rank(0), 1)?;
+    /// let semaphore = Semaphore::new(world, Rank(0), 1)?;
     /// if world.rank() == Rank(0) {
-    ///     let permit = semaphore.acquire(&world)?;
+    ///     let permit = semaphore.acquire(world)?;
     ///     world.barrier()?;
     ///     world.barrier()?;
     ///     permit.release()?;
     /// } else {
     ///     world.barrier()?;
-    ///     assert!(semaphore.try_acquire(&world)?.is_none());
+    ///     assert!(semaphore.try_acquire(world)?.is_none());
     ///     world.barrier()?;
     /// }
-    /// # semaphore.free(&world) }).unwrap();
+    /// # semaphore.free(world) }).unwrap();
     /// ```
     pub fn try_acquire<'a>(&'a self, context: &'a Context) -> Result<Option<Permit<'a>>> {
         Ok(self.lock.try_lock(context)?.map(|guard| Permit { guard }))
