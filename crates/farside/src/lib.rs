@@ -184,6 +184,28 @@ pub use farside_sync::{
     Fences, Guard, Lock, Locks, Permit, ReadGuard, RwLock, Semaphore, WriteGuard, fence, lock, rw,
 };
 pub use local::{Local, local};
+/// What a type derives to be [`Plain`]: the traits of `zerocopy`, for programs that do not have it
+/// among their own dependencies.
+///
+/// ```
+/// use farside::zerocopy::{FromBytes, Immutable, IntoBytes};
+///
+/// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+/// #[zerocopy(crate = "farside::zerocopy")]
+/// #[repr(C)]
+/// struct Body {
+///     place: [f64; 3],
+///     mass: f64,
+/// }
+///
+/// farside::local(2, |world| {
+///     let bodies = world.window::<Body>(10)?;
+///     bodies.own().set(0, Body { place: [0.0; 3], mass: 1.0 })?;
+///     bodies.free(world)
+/// })
+/// .unwrap();
+/// ```
+pub use zerocopy;
 
 /// The book's examples, run as tests.
 #[cfg(doctest)]
