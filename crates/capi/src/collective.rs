@@ -271,7 +271,7 @@ pub unsafe extern "C" fn farside_all_to_all_v(
                 end: got.len() as u64,
                 elements: room as u64,
                 element: "byte",
-                of: "`receive`",
+                of: "`receive`".into(),
             });
         };
         into.copy_from_slice(&got);

@@ -153,8 +153,10 @@ fn every_survivor_names_the_killed_rank() {
                 &arguments[..arguments.len().min(12)]
             ));
         }
-        let (killed, stderr) =
-            (format!("rank {victim} was ended by signal 9"), finished.leaves_nothing().stderr());
+        let (killed, stderr) = (
+            format!("rank {victim} was killed by signal 9 (SIGKILL)"),
+            finished.leaves_nothing().stderr(),
+        );
         if !stderr.contains(&killed) {
             blamed.push(format!("kill {number}: nobody says {killed:?}: {stderr}"));
         }
@@ -176,10 +178,13 @@ fn said(finished: &Finished) -> u64 {
 
 #[test]
 fn names_are_found_in_lines() {
-    assert_eq!(named("farside: rank 3: lu: rank 12 is lost: it was ended by signal 9"), [12]);
+    assert_eq!(
+        named("farside: rank 3: lu: rank 12 is lost: it was killed by signal 9 (SIGKILL)"),
+        [12]
+    );
     assert_eq!(
         named("the lock is poisoned: rank 1 is lost, it exited with status 1; rank 2 is lost"),
         [1, 2]
     );
-    assert_eq!(named("farside: rank 3 was ended by signal 9"), [] as [u64; 0]);
+    assert_eq!(named("farside: rank 3 was killed by signal 9 (SIGKILL)"), [] as [u64; 0]);
 }

@@ -28,7 +28,7 @@ fn only_ranks_that_still_run_are_named_when_time_is_up() {
 fn time_is_up_for_ranks_that_ignore_being_asked() {
     let script = format!("trap '' TERM INT HUP; echo ready; {FOR_EVER}");
     let finished = shells(&["-n", "3", "--timeout", "2"], &script).run().ends_with(124);
-    finished.says(&["still running: rank 0, 1, 2\n", "rank 0 was ended by signal 9\n"]);
+    finished.says(&["still running: rank 0, 1, 2\n", "rank 0 was killed by signal 9 (SIGKILL)\n"]);
 }
 
 #[test]
@@ -120,14 +120,14 @@ fn a_signal_that_asks_for_nothing_ends_nothing() {
 
 #[test]
 fn a_job_that_is_asked_to_end_ends() {
-    for (signal, number) in [(Signal::TERM, 15), (Signal::HUP, 1)] {
+    for (signal, number, name) in [(Signal::TERM, 15, "SIGTERM"), (Signal::HUP, 1, "SIGHUP")] {
         let mut running = shells(&["-n", "3"], "echo ready; sleep 1000").start();
         running.wait_for_lines("ready", 3);
         running.signal(signal);
         running
             .wait()
             .ends_with(128 + number)
-            .says(&[&format!("rank 1 was ended by signal {number}\n")]);
+            .says(&[&format!("were killed by signal {number} ({name})\n")]);
     }
 }
 
@@ -206,7 +206,7 @@ fn who_asks_twice_means_it() {
     // Two signals that come at once are one to the system.
     running.wait_for_lines("no", 3);
     running.signal(Signal::INT);
-    running.wait().ends_with(128 + 9).says(&["rank 0 was ended by signal 9\n"]);
+    running.wait().ends_with(128 + 9).says(&["rank 0 was killed by signal 9 (SIGKILL)\n"]);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn ranks_that_ignore_a_signal_are_killed_after_their_grace() {
     let mut running = shells(&["-n", "3", "--grace", "0.2"], &script).start();
     running.wait_for_lines("ready", 3);
     running.signal(Signal::TERM);
-    running.wait().ends_with(128 + 9).says(&["rank 0 was ended by signal 9\n"]);
+    running.wait().ends_with(128 + 9).says(&["rank 0 was killed by signal 9 (SIGKILL)\n"]);
 }
 
 #[test]

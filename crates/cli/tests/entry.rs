@@ -26,6 +26,7 @@ const TESTS: &[(&str, fn())] = &[
         "an_error_says_whose_it_is_and_its_rank_is_lost",
         an_error_says_whose_it_is_and_its_rank_is_lost,
     ),
+    ("an_error_names_the_line_of_the_call", an_error_names_the_line_of_the_call),
     ("every_way_can_be_recorded", every_way_can_be_recorded),
     ("a_job_that_fails_leaves_its_last_operations", a_job_that_fails_leaves_its_last_operations),
     ("what_does_not_obey_is_an_error", what_does_not_obey_is_an_error),
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     match words.first().map(String::as_str) {
         Some("program") => return program::start(),
         Some("programs") => return several::start(),
+        Some("mistakes") => return mistakes::start(),
         Some("joins") => {
             return match farside::join() {
                 Ok(world) if world.size() == 1 => ExitCode::SUCCESS,
@@ -131,6 +133,48 @@ mod program {
     }
 }
 
+/// A program that makes a mistake, each in a line that ends with its name.
+mod mistakes {
+    use std::process::ExitCode;
+    use std::time::Duration;
+
+    use farside::{Locks as _, Rank, World};
+
+    pub(super) fn start() -> ExitCode {
+        main()
+    }
+
+    #[farside::main]
+    fn main(world: &World) -> farside::Result<()> {
+        let mistake = std::env::args().nth(2).unwrap_or_default();
+        let window = world.window::<u64>(10)?.named(world, "data");
+        let (me, last) = (world.rank(), Rank(world.size() - 1));
+        let place = window.at(last, 8);
+        match mistake.as_str() {
+            "put" => world.put(&[1, 2, 3], place)?, // line of put
+            "nb" => drop(world.get_nb(place, 3)?),  // line of nb
+            "own" => window.own().set(10, 1)?,      // line of own
+            "rank" => world.put_value(1, window.at(Rank(99), 0))?, // line of rank
+            "atomic" => drop(world.fetch_add(window.at(Rank(99), 0), 1)?), // line of atomic
+            "flush" => world.flush(Rank(99))?,      // line of flush
+            "wait" => drop(world.wait(window.at(Rank(99), 0), |_| true)?), // line of wait
+            "late" => {
+                let limit = Duration::from_millis(1);
+                let _ = world.wait_timeout(window.at(me, 0), |_| false, limit)?; // line of late
+            }
+            "lock" => {
+                let lock = world.lock(Rank(0))?;
+                let _guard = lock.lock(world)?;
+                let _again = lock.lock(world)?; // line of lock
+            }
+            "left" if me == Rank(0) => {}
+            "left" => world.barrier()?, // line of left
+            other => panic!("there is no mistake {other:?}"),
+        }
+        Ok(())
+    }
+}
+
 /// A program that lists others.
 mod several {
     use std::process::ExitCode;
@@ -178,6 +222,32 @@ fn the_exit_status_is_the_programs() {
         run(way, &["exit", "7"]).run().ends_with(7);
         run(way, &["fail"]).run().ends_with(1).says(&["rank 1 has had enough"]);
         run(way, &["panic"]).run().ends_with(101).says(&["rank 1 is done for"]);
+    }
+}
+
+fn an_error_names_the_line_of_the_call() {
+    let text = include_str!("entry.rs");
+    let said = [
+        (
+            "put",
+            "index 8..11 is outside of the 10 elements (u64) of rank 1's part of window \"data\"",
+        ),
+        ("nb", "index 8..11 is outside of"),
+        ("own", "part of window \"data\""),
+        ("rank", "rank 99 does not exist: the job has 2 ranks, 0 to 1"),
+        ("atomic", "rank 99 does not exist"),
+        ("flush", "rank 99 does not exist"),
+        ("wait", "a rank waits on its own memory only (in wait at "),
+        ("late", "timed out after 1 ms (in wait_timeout at "),
+        ("lock", "requests a lock it already holds (in lock at "),
+        ("left", "rank 0 has already left the job: its main function returned (in barrier at "),
+    ];
+    for (mistake, words) in said {
+        let mark = format!("// line of {mistake}");
+        let line = 1 + text.lines().position(|line| line.ends_with(&mark)).expect(&mark);
+        let place = format!("crates/cli/tests/entry.rs:{line}:");
+        let command = ["run", "-n", "2", &own(), "mistakes", mistake].map(str::to_owned);
+        farside(command).run().says(&[words, &place]);
     }
 }
 

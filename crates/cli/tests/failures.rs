@@ -34,7 +34,7 @@ fn a_signal_that_ended_a_rank_is_in_the_status() {
         // The core that a SIGSEGV may leave is of no use to anybody.
         let script = format!("ulimit -c 0; [ $FARSIDE_RANK != 1 ] || kill -{name} $$");
         let finished = shells(&["-n", "3"], &script).run().ends_with(128 + number);
-        finished.says(&[&format!("rank 1 was ended by signal {number}\n")]);
+        finished.says(&[&format!("rank 1 was killed by signal {number} (SIG{name})\n")]);
     }
 }
 

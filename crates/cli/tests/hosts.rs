@@ -160,7 +160,7 @@ fn the_status_of_a_failed_rank_is_that_of_the_job() {
         assert_eq!(finished.stderr(), format!("farside: rank 3 exited with status {status}\n"));
     }
     let finished = shells(&[], "[ $FARSIDE_RANK != 2 ] || kill -9 $$").run().ends_with(128 + 9);
-    finished.says(&["rank 2 was ended by signal 9\n"]);
+    finished.says(&["rank 2 was killed by signal 9 (SIGKILL)\n"]);
 }
 
 #[test]
@@ -169,12 +169,12 @@ fn ranks_of_other_hosts_are_ended_after_their_grace() {
     shells(&["--grace", "0.2"], script)
         .run()
         .ends_with(7)
-        .says(&["rank 3 was ended by signal 15\n"]);
+        .says(&["rank 3 was killed by signal 15 (SIGTERM)\n"]);
     let script = "[ $FARSIDE_RANK = 1 ] && exit 7; trap '' TERM; while :; do sleep 0.1; done";
     shells(&["--grace", "0.2"], script)
         .run()
         .ends_with(7)
-        .says(&["rank 3 was ended by signal 9\n"]);
+        .says(&["rank 3 was killed by signal 9 (SIGKILL)\n"]);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn who_asks_twice_means_it() {
     running.signal(Signal::INT);
     running.wait_for_lines("no", 4);
     running.signal(Signal::INT);
-    running.wait().ends_with(128 + 9).says(&["rank 3 was ended by signal 9\n"]);
+    running.wait().ends_with(128 + 9).says(&["rank 3 was killed by signal 9 (SIGKILL)\n"]);
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn a_daemon_that_is_killed_is_a_host_that_is_lost() {
     let finished = shells(&["--grace", "0.2"], script).run().ends_with(1);
     finished.says(&[
         "host b is lost: ",
-        "was ended by signal 9; with it rank 2, 3\n",
-        "rank 1 was ended by signal 15\n",
+        "was killed by signal 9 (SIGKILL); with it rank 2, 3\n",
+        "rank 1 was killed by signal 15 (SIGTERM)\n",
     ]);
 }
 

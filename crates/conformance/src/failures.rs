@@ -25,9 +25,9 @@ pub(crate) fn out_of_range_is_named(world: &World) -> Result<()> {
     let window = world.window::<u64>(10)?;
     let guard = world.window::<u64>(10)?;
     let peer = Rank((world.rank().0 + 1) % world.size());
-    let bounds = |first, end, elements, of| {
+    let bounds = |first, end, elements, of: &str| {
         let element = "u64";
-        Error::OutOfBounds { rank: peer, first, end, elements, element, of }
+        Error::OutOfBounds { rank: peer, first, end, elements, element, of: of.to_owned() }
     };
     let error = |first, end| bounds(first, end, 10, "this window");
     ensure_eq(world.put(&[1; 3], window.at(peer, 8)), Err(error(8, 11)), "a put over the end")?;

@@ -35,15 +35,36 @@ pub enum ExitCause {
 impl std::fmt::Display for ExitCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            ExitCause::Signal(signal) => write!(f, "was ended by signal {signal}"),
+            ExitCause::Signal(signal) => match signal_name(*signal) {
+                Some(name) => write!(f, "was killed by signal {signal} ({name})"),
+                None => write!(f, "was killed by signal {signal}"),
+            },
             ExitCause::Status(status) => write!(f, "exited with status {status}"),
             ExitCause::Panicked => write!(f, "panicked"),
             ExitCause::Failed => write!(f, "returned an error"),
-            ExitCause::Left => write!(f, "had left the job"),
+            ExitCause::Left => write!(f, "has already left the job: its main function returned"),
             ExitCause::Silent => write!(f, "stopped answering"),
             ExitCause::Vanished => write!(f, "ended without leaving the job"),
         }
     }
+}
+
+/// Returns the name of a signal that ends processes, on any Linux.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        _ => return None,
+    })
 }
 
 /// Everything that can go wrong, on any fabric and in any layer.
@@ -110,8 +131,8 @@ pub enum Error {
         elements: u64,
         /// The type of an element.
         element: &'static str,
-        /// What has the part: a window, or words.
-        of: &'static str,
+        /// What has the part: a window, by its name if it has one, or words.
+        of: String,
     },
     /// A segment that was freed, or never was.
     #[error("{rank} has no {segment}: it was freed, or never allocated")]
@@ -420,7 +441,7 @@ mod tests {
         let unknown = Error::UnknownRank { rank: Rank(7), ranks: 4 };
         assert_eq!(unknown.to_string(), "rank 7 does not exist: the job has 4 ranks, 0 to 3");
         let lost = Error::RankLost { rank: Rank(2), how: ExitCause::Signal(9) };
-        assert_eq!(lost.to_string(), "rank 2 is lost: it was ended by signal 9");
+        assert_eq!(lost.to_string(), "rank 2 is lost: it was killed by signal 9 (SIGKILL)");
         assert_eq!(lost.lost_rank(), Some(Rank(2)));
         let over = Error::OutOfBounds {
             rank: Rank(0),
@@ -428,7 +449,7 @@ mod tests {
             end: 11,
             elements: 10,
             element: "u64",
-            of: "this window",
+            of: "this window".into(),
         };
         let said =
             "index 10..11 is outside of the 10 elements (u64) of rank 0's part of this window";
@@ -438,7 +459,7 @@ mod tests {
     #[test]
     fn a_rank_that_left_in_order_is_not_called_lost() {
         let left = Error::RankLost { rank: Rank(0), how: ExitCause::Left };
-        assert_eq!(left.to_string(), "rank 0 had left the job");
+        assert_eq!(left.to_string(), "rank 0 has already left the job: its main function returned");
         assert_eq!(left.lost_rank(), Some(Rank(0)));
     }
 

@@ -20,7 +20,8 @@
 //! - `PROGRAM` alone: a job of one rank.
 //!
 //! `--trace FILE` records the operations of all ranks in the first three. An error that the
-//! function returns is printed on standard error, and the exit status is 1.
+//! function returns is printed on standard error, with the call that returned it, and the exit
+//! status is 1.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -84,17 +85,18 @@ pub fn run<R: MainResult>(program: impl Fn(&World) -> R + Send + Sync + 'static)
         program(world).into_result().inspect_err(|error| {
             let whose =
                 if world.size() > 1 { format!("{}: ", world.rank()) } else { String::new() };
-            lock(&noted).push((error.clone(), whose));
+            let call = world.failed_call(error).map_or(String::new(), |call| format!(" ({call})"));
+            lock(&noted).push((error.clone(), whose, call));
         })
     });
     match tried {
         Ok(status) => status,
         Err(error) => {
             let failures = lock(&failures);
-            let whose = failures.iter().find(|(other, _)| *other == error);
-            let whose = whose.map_or("", |(_, whose)| whose);
+            let failure = failures.iter().find(|(other, ..)| *other == error);
+            let (whose, call) = failure.map_or(("", ""), |(_, whose, call)| (whose, call));
             // If standard error is closed, the status alone tells of the failure.
-            let _ = writeln!(std::io::stderr(), "error: {whose}{error}");
+            let _ = writeln!(std::io::stderr(), "error: {whose}{error}{call}");
             ExitCode::FAILURE
         }
     }

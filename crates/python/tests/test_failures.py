@@ -36,9 +36,9 @@ def test_classes_are_those_of_the_library() -> None:
     for at, kind in enumerate(errors.BY_NAME.values()):
         assert kind.code == at + 1 and issubclass(kind, errors.FarsideError)
     lost = errors.RankLost("rank 1 is lost")
-    lost.rank, lost.how = 1, "was ended by signal 9"
+    lost.rank, lost.how = 1, "was killed by signal 9 (SIGKILL)"
     copy = pickle.loads(pickle.dumps(lost))
-    assert (copy.rank, copy.how, str(copy)) == (1, "was ended by signal 9", "rank 1 is lost")
+    assert (copy.rank, copy.how, str(copy)) == (1, "was killed by signal 9 (SIGKILL)", "rank 1 is lost")
 
 
 def test_an_exception_ends_the_job_with_a_labelled_traceback(tmp_path: Path) -> None:

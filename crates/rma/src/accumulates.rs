@@ -128,13 +128,13 @@ impl Context {
         let bytes = data.len() as u64;
         to.check(bytes)?;
         let message = Message::new(accumulate, data);
-        let target = self.atomic_target(to.segment, to.rank)?;
+        let target = to.said(self.atomic_target(to.segment, to.rank))?;
         self.tally().accumulate(to.rank, bytes);
         match target {
             Target::Near(mapped) => self.accumulate_near(mapped, message, to, bytes, None),
             Target::Far(far) => {
                 let region = far.block(to.offset, bytes);
-                far.post_accumulate(self, &region, message).map_err(|error| to.in_elements(error))
+                to.said(far.post_accumulate(self, &region, message))
             }
         }
     }
@@ -168,7 +168,7 @@ impl Context {
         to.check(bytes)?;
         let message = Message::new(accumulate, data);
         check_lengths(message, old.len())?;
-        let target = self.atomic_target(to.segment, to.rank)?;
+        let target = to.said(self.atomic_target(to.segment, to.rank))?;
         self.tally().accumulate(to.rank, bytes);
         match target {
             Target::Near(mapped) => {
@@ -178,7 +178,7 @@ impl Context {
             }
             Target::Far(far) => {
                 let started = far.start_accumulate(self, &far.block(to.offset, bytes), message);
-                match started.map_err(|error| to.in_elements(error))? {
+                match to.said(started)? {
                     Started::Done(reply) => {
                         old_elements(reply, old)?;
                         Ok(Started::Done(Reply::None))
@@ -234,6 +234,7 @@ pub(crate) fn check_lengths(message: Message<'_>, old_bytes: usize) -> Result<()
 
 /// Why near memory has refused an accumulate.
 #[cold]
+#[track_caller]
 fn refusal<T>(message: Message<'_>, to: Place<'_, T>, bytes: u64) -> Error {
     let region = Region::block(to.rank, to.segment.id, to.offset, bytes);
     let fits = to.segment.part(to.rank).and_then(|part| region.check(part.bytes));

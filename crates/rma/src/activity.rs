@@ -12,7 +12,7 @@ use farside_fabric::memory::Held;
 use farside_fabric::record::{
     Activity, ActivityKind, AwaitedWord, ContextRecord, Lasting, Peers, Place, RankRecord, Records,
 };
-use farside_fabric::{Event, SegmentId};
+use farside_fabric::{Error, Event, SegmentId};
 
 use crate::context::Context;
 use crate::waiting::FailureScope;
@@ -105,6 +105,11 @@ impl Telling {
         let (purpose, find_place) = (Cell::new(None), Cell::new(None));
         let (since_ns, turn, polled_ns) = (Cell::new(0), Cell::new(0), Cell::new(0));
         Telling { record, rank, purpose, find_place, since_ns, turn, polled_ns }
+    }
+
+    /// The outermost purpose, if there is one.
+    pub(crate) fn purpose(&self) -> Option<Purpose> {
+        self.purpose.get()
     }
 
     pub(crate) fn record(&self) -> &Held<ContextRecord> {
@@ -231,6 +236,14 @@ impl<'a> Waiting<'a> {
     ) -> Waiting<'a> {
         let (since_ns, turn, is_placed) = (Cell::new(0), Cell::new(0), Cell::new(false));
         Waiting { context, purpose, event, scope, since_ns, turn, is_placed }
+    }
+
+    /// Notes that the call that waits fails with `error`, and returns it.
+    #[cold]
+    pub(crate) fn failed(&self, error: Error) -> Error {
+        let Purpose { name, place, .. } = self.context.purpose_or(self.purpose);
+        self.context.failed_calls().note(&error, Some(name), place);
+        error
     }
 
     /// Looks for the place of the program if the wait has lasted for long; returns how soon that

@@ -148,9 +148,7 @@ impl Context {
         at.check(C::WIDTH.bytes())?;
         match self.atomic_direct(at.segment, at.rank, at.offset, C::WIDTH, op) {
             Some(_) => Ok(()),
-            None => self
-                .post_anywhere(at.segment, at.rank, at.offset, C::WIDTH, op)
-                .map_err(|error| at.in_elements(error)),
+            None => at.said(self.post_anywhere(at.segment, at.rank, at.offset, C::WIDTH, op)),
         }
     }
 
@@ -170,7 +168,7 @@ impl Context {
     #[track_caller]
     fn atomic_slow<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         let held = self.atomic_anywhere(at.segment, at.rank, at.offset, C::WIDTH, op);
-        held.map(C::from_bits).map_err(|error| at.in_elements(error))
+        at.said(held).map(C::from_bits)
     }
 
     /// Starts a [`Context::fetch_add`].
@@ -203,13 +201,13 @@ impl Context {
     #[track_caller]
     pub fn atomic_nb<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<Fetch<'_, C>> {
         at.check(C::WIDTH.bytes())?;
-        let Target::Far(far) = self.atomic_target(at.segment, at.rank)? else {
+        let Target::Far(far) = at.said(self.atomic_target(at.segment, at.rank))? else {
             // Near, it is done before its handle exists.
             let state = State::Done(self.atomic(at, op)?);
             return Ok(Fetch { context: self, peer: at.rank, state });
         };
         self.tally().atomic(at.rank);
-        let started = far.start_word(self, at.word(), op).map_err(|error| at.in_elements(error))?;
+        let started = at.said(far.start_word(self, at.word(), op))?;
         let state = match started {
             Started::Done(reply) => State::Done(value(reply)?),
             Started::Pending(ticket) => State::Pending(ticket),

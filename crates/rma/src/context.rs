@@ -16,6 +16,7 @@ use zerocopy::IntoBytes;
 use crate::activity::{Purpose, Telling, Waiting};
 use crate::calls::PostedCalls;
 use crate::counters::{Counters, Tally};
+use crate::failed_calls::{FailedCall, FailedCalls};
 use crate::landings::Landings;
 use crate::marks::Marks;
 use crate::meanwhile::Meanwhile;
@@ -48,6 +49,8 @@ pub struct Context {
     root: Mapped,
     /// How many segments the contexts of this rank have named.
     segments: Arc<AtomicU32>,
+    /// Which call of this rank's program has failed last.
+    failed: Arc<FailedCalls>,
     /// How many departures the last [`Context::relax`] knew of.
     departures_polled: Cell<u32>,
     /// What it calls now and then while it waits.
@@ -59,20 +62,27 @@ pub struct Context {
     watch: Option<Arc<dyn Watch>>,
 }
 
+/// What the contexts of a rank have in common.
+#[derive(Default)]
+struct Shared {
+    contexts: Arc<AtomicU32>,
+    segments: Arc<AtomicU32>,
+    failed: Arc<FailedCalls>,
+}
+
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after
 /// it.
 pub(crate) const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
 
 impl Context {
     pub(crate) fn new(fabric: Box<dyn Connection>) -> Result<Context> {
-        Context::beside(fabric, Arc::default(), Arc::default(), Prices::default())
+        Context::beside(fabric, Shared::default(), Prices::default())
     }
 
-    /// One of the contexts of a rank, which share `contexts` and `segments`.
+    /// One of the contexts of a rank, which share something.
     fn beside(
         fabric: Box<dyn Connection>,
-        contexts: Arc<AtomicU32>,
-        segments: Arc<AtomicU32>,
+        Shared { contexts, segments, failed }: Shared,
         prices: Prices,
     ) -> Result<Context> {
         let job = fabric.job();
@@ -94,6 +104,7 @@ impl Context {
             landings: Landings::new(contexts),
             root: root.ok_or(Error::NoSegment { rank, segment: SegmentId::ROOT })?,
             segments,
+            failed,
             departures_polled: Cell::new(0),
             meanwhile: Meanwhile::default(),
             prices: Cell::new(prices),
@@ -123,6 +134,40 @@ impl Context {
         if let Some(watch) = &self.watch {
             watch.at(Location::caller());
         }
+    }
+
+    /// Returns which call of this rank's program failed with `error`, and where the program made it,
+    /// if it was the last one that failed.
+    ///
+    /// ```
+    /// # farside::local(1, |world| {
+    /// let window = world.window::<u64>(10)?;
+    /// if let Err(error) = world.get_value(window.at(world.rank(), 10)) {
+    ///     let call = world.failed_call(&error).map(|call| call.to_string());
+    ///     println!("{error}, {}", call.unwrap_or_default()); // …, at src/main.rs:9:31
+    /// }
+    /// # window.free(world) }).unwrap();
+    /// ```
+    pub fn failed_call(&self, error: &Error) -> Option<FailedCall> {
+        self.failed.with(error)
+    }
+
+    /// Notes that the call which the program is in fails with `error`, and returns it.
+    #[cold]
+    #[track_caller]
+    pub fn failed(&self, error: Error) -> Error {
+        let (name, place) = match self.telling().purpose() {
+            // A lock's name is that of its algorithm, which the program need not know.
+            Some(Purpose { kind: ActivityKind::Lock, place, .. }) => (Some("lock"), place),
+            Some(purpose) => (Some(purpose.name), purpose.place),
+            None => (None, Location::caller()),
+        };
+        self.failed.note(&error, name, place);
+        error
+    }
+
+    pub(crate) fn failed_calls(&self) -> &Arc<FailedCalls> {
+        &self.failed
     }
 
     /// Returns how many ranks the job has.
@@ -185,9 +230,12 @@ impl Context {
     /// # window.free(world) }).unwrap();
     /// ```
     pub fn context(&self) -> Result<Context> {
-        let (contexts, segments) = (self.landings.contexts(), self.segments.clone());
-        let context =
-            Context::beside(self.fabric.context()?, contexts, segments, self.prices.get())?;
+        let shared = Shared {
+            contexts: self.landings.contexts(),
+            segments: self.segments.clone(),
+            failed: self.failed.clone(),
+        };
+        let context = Context::beside(self.fabric.context()?, shared, self.prices.get())?;
         context.find_places_by(self.place_finder());
         Ok(context)
     }
@@ -288,7 +336,7 @@ impl Context {
     pub fn put<T: Plain>(&self, data: &[T], to: Place<'_, T>) -> Result<()> {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
-        self.put_said(to.segment, to.rank, to.offset, bytes, |error| to.in_elements(error))
+        to.said(self.put_at(to.segment, to.rank, to.offset, bytes))
     }
 
     /// Writes one element.
@@ -304,7 +352,7 @@ impl Context {
     pub fn get<T: Plain>(&self, from: Place<'_, T>, into: &mut [T]) -> Result<()> {
         let bytes = into.as_mut_bytes();
         from.check(bytes.len() as u64)?;
-        self.get_said(from.segment, from.rank, from.offset, bytes, |error| from.in_elements(error))
+        from.said(self.get_at(from.segment, from.rank, from.offset, bytes))
     }
 
     /// Reads one element.
@@ -389,7 +437,7 @@ impl Context {
         let (segment, offset) = (signal.segment, signal.offset);
         let at = SignalAt { segment, offset, width: I::WIDTH, op };
         let signalled = self.put_signal_at(to.segment, to.rank, to.offset, data.as_bytes(), at);
-        signalled.map_err(|error| signal.in_elements(to.in_elements(error)))
+        signal.said(to.said(signalled))
     }
 
     /// Orders puts: what this context put before comes ahead of what it puts, signals, accumulates
@@ -413,7 +461,7 @@ impl Context {
     #[track_caller]
     pub fn flush(&self, peer: Rank) -> Result<()> {
         if peer.0 >= self.ranks {
-            return Err(Error::UnknownRank { rank: peer, ranks: self.ranks });
+            return Err(self.failed(Error::UnknownRank { rank: peer, ranks: self.ranks }));
         }
         self.fence_near();
         self.check_lost(peer)?;

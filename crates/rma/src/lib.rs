@@ -18,6 +18,7 @@ mod calls;
 mod collective;
 mod context;
 mod counters;
+mod failed_calls;
 pub mod group;
 mod landings;
 mod marks;
@@ -47,6 +48,7 @@ pub use atomics::Fetch;
 pub use collective::nonblocking::{PendingBarrier, PendingReduce};
 pub use context::Context;
 pub use counters::{Counters, PeerCounters};
+pub use failed_calls::FailedCall;
 pub use farside_fabric::{
     Agent, Error, ErrorClass, ExitCause, HandlerId, Link, Node, Op, Rank, Result, Topology,
 };

@@ -197,7 +197,7 @@ impl Context {
             }
         }
         let bytes = runs.check(data.len(), to)?;
-        let target = self.target(to.segment, to.rank)?;
+        let target = to.said(self.target(to.segment, to.rank))?;
         self.tally().put(to.rank, bytes);
         let fits = match target {
             Target::Near(mapped) => {
@@ -213,7 +213,7 @@ impl Context {
                 true
             }
         };
-        fits.then_some(()).ok_or_else(|| to.out_of_range(bytes))
+        if fits { Ok(()) } else { Err(to.out_of_range(bytes)) }
     }
 
     #[track_caller]
@@ -225,7 +225,7 @@ impl Context {
             return Ok(());
         }
         let bytes = runs.check(into.len(), from)?;
-        let target = self.target(from.segment, from.rank)?;
+        let target = from.said(self.target(from.segment, from.rank))?;
         self.tally().get(from.rank, bytes);
         let fits = match target {
             Target::Near(mapped) => runs.all(|near, far, bytes| {
@@ -239,7 +239,7 @@ impl Context {
                 true
             }
         };
-        fits.then_some(()).ok_or_else(|| from.out_of_range(bytes))
+        if fits { Ok(()) } else { Err(from.out_of_range(bytes)) }
     }
 
     #[track_caller]
@@ -252,7 +252,7 @@ impl Context {
     ) -> Result<()> {
         let bytes = runs.check(data.len(), to)?;
         runs.check_elements(accumulate, to)?;
-        let target = self.atomic_target(to.segment, to.rank)?;
+        let target = to.said(self.atomic_target(to.segment, to.rank))?;
         self.tally().accumulate(to.rank, bytes);
         let message = Message::new(accumulate, data);
         match target {
@@ -279,7 +279,7 @@ impl Context {
         let message = Message::new(accumulate, data);
         check_lengths(message, old.len())?;
         runs.check_elements(accumulate, to)?;
-        let target = self.atomic_target(to.segment, to.rank)?;
+        let target = to.said(self.atomic_target(to.segment, to.rank))?;
         self.tally().accumulate(to.rank, bytes);
         match target {
             Target::Near(mapped) => {
@@ -403,7 +403,7 @@ impl<'a> Runs<'a> {
     /// Whether both sides stay inside; returns the bytes of the message.
     #[track_caller]
     fn check<T>(&self, near_bytes: usize, place: Place<'_, T>) -> Result<u64> {
-        let far_bytes = place.segment.part(place.rank)?.bytes.min(place.end);
+        let far_bytes = place.said(place.segment.part(place.rank))?.bytes.min(place.end);
         let size = size_of::<T>().max(1) as u64;
         let Some(Extents { bytes, near, far }) = self.extents() else {
             return Err(Error::InvalidArgument(format!(

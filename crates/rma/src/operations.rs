@@ -1,9 +1,6 @@
 //! The one-sided operations by segment and byte offset.
 //!
-//! Where something is out of range, `said` puts the error into the words of the caller, who counts
-//! elements of a window. Where nothing is wrong, that costs nothing.
-
-use std::convert::identity;
+//! Errors count bytes; `Place::said` puts them into the words of a caller who counts elements.
 
 use farside_fabric::{Atomic, Error, Mapped, Rank, Result, Width, Word};
 
@@ -28,30 +25,6 @@ impl<'s> SignalAt<'s> {
 }
 
 impl Context {
-    #[inline]
-    #[track_caller]
-    pub(crate) fn put_at(
-        &self,
-        segment: &Segment,
-        to: Rank,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<()> {
-        self.put_said(segment, to, offset, bytes, identity)
-    }
-
-    #[inline]
-    #[track_caller]
-    pub(crate) fn get_at(
-        &self,
-        segment: &Segment,
-        from: Rank,
-        offset: u64,
-        into: &mut [u8],
-    ) -> Result<()> {
-        self.get_said(segment, from, offset, into, identity)
-    }
-
     #[inline(always)]
     #[track_caller]
     pub(crate) fn atomic_at(
@@ -87,13 +60,12 @@ impl Context {
 
     #[inline]
     #[track_caller]
-    pub(crate) fn put_said(
+    pub(crate) fn put_at(
         &self,
         segment: &Segment,
         to: Rank,
         offset: u64,
         bytes: &[u8],
-        said: impl FnOnce(Error) -> Error,
     ) -> Result<()> {
         let target = self.target(segment, to)?;
         self.tally().put(to, bytes.len() as u64);
@@ -103,12 +75,12 @@ impl Context {
                 if mapped.put(offset, bytes) {
                     Ok(())
                 } else {
-                    Err(said(segment.out_of_range(to, offset, bytes.len() as u64)))
+                    Err(segment.out_of_range(to, offset, bytes.len() as u64))
                 }
             }
             Target::Far(far) => {
                 let region = far.block(offset, bytes.len() as u64);
-                far.post(self, &region, |fabric| fabric.put(&region, bytes)).map_err(said)
+                far.post(self, &region, |fabric| fabric.put(&region, bytes))
             }
         }
     }
@@ -137,13 +109,12 @@ impl Context {
 
     #[inline]
     #[track_caller]
-    pub(crate) fn get_said(
+    pub(crate) fn get_at(
         &self,
         segment: &Segment,
         from: Rank,
         offset: u64,
         into: &mut [u8],
-        said: impl FnOnce(Error) -> Error,
     ) -> Result<()> {
         let target = self.target(segment, from)?;
         self.tally().get(from, into.len() as u64);
@@ -152,12 +123,10 @@ impl Context {
                 if mapped.get(offset, into) {
                     Ok(())
                 } else {
-                    Err(said(segment.out_of_range(from, offset, into.len() as u64)))
+                    Err(segment.out_of_range(from, offset, into.len() as u64))
                 }
             }
-            Target::Far(far) => {
-                far.get(self, &far.block(offset, into.len() as u64), into).map_err(said)
-            }
+            Target::Far(far) => far.get(self, &far.block(offset, into.len() as u64), into),
         }
     }
 

@@ -78,7 +78,7 @@ impl Context {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         from.check(bytes)?;
         // Before memory is set aside for it: a length may be nonsense.
-        if from.offset.saturating_add(bytes) > from.segment.part(from.rank)?.bytes {
+        if from.offset.saturating_add(bytes) > from.said(from.segment.part(from.rank))?.bytes {
             return Err(from.out_of_range(bytes));
         }
         self.get_nb_into(from, vec![T::new_zeroed(); len])
@@ -134,7 +134,7 @@ impl Context {
     ) -> Result<Option<Ticket>> {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
-        let Target::Far(far) = self.target(to.segment, to.rank)? else {
+        let Target::Far(far) = to.said(self.target(to.segment, to.rank))? else {
             self.put(data, to)?;
             return Ok(None);
         };
@@ -144,7 +144,7 @@ impl Context {
             // SAFETY: by the caller's promise.
             unsafe { fabric.put_nb(&region, bytes.as_ptr(), Hint::Overlapped) }
         });
-        Ok(pending(started.map_err(|error| to.in_elements(error))?))
+        Ok(pending(to.said(started)?))
     }
 
     /// Starts a get that borrows its buffer; without a ticket, it is complete.
@@ -161,7 +161,7 @@ impl Context {
     ) -> Result<Option<Ticket>> {
         let bytes = size_of_val(into) as u64;
         from.check(bytes)?;
-        let Target::Far(far) = self.target(from.segment, from.rank)? else {
+        let Target::Far(far) = from.said(self.target(from.segment, from.rank))? else {
             self.get(from, into)?;
             return Ok(None);
         };
@@ -169,7 +169,7 @@ impl Context {
         let (region, into) = (far.block(from.offset, bytes), into.as_mut_bytes().as_mut_ptr());
         // SAFETY: as long as the region, and by the caller's promise.
         let started = unsafe { far.start_get(self, &region, into, Hint::Overlapped) };
-        Ok(pending(started.map_err(|error| from.in_elements(error))?))
+        Ok(pending(from.said(started)?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 
 use farside_fabric::{Error, Rank, Result, Word};
 
@@ -86,6 +87,7 @@ impl<'w, T> Place<'w, T> {
 
     /// Whether `bytes` from here on stay inside the allocation.
     #[inline]
+    #[track_caller]
     pub(crate) fn check(self, bytes: u64) -> Result<()> {
         match self.offset.checked_add(bytes) {
             Some(end) if end <= self.end => Ok(()),
@@ -95,26 +97,33 @@ impl<'w, T> Place<'w, T> {
 
     /// Returns the error that so many bytes from here on leave the allocation.
     #[cold]
+    #[track_caller]
     pub(crate) fn out_of_range(self, bytes: u64) -> Error {
         let segment_bytes = match self.segment.part(self.rank) {
             Ok(part) => part.bytes,
-            Err(error) => return error,
+            Err(error) => return self.in_elements(error),
         };
-        let (rank, segment) = (self.rank, self.segment.id);
-        self.in_elements(Error::OutOfRange {
-            rank,
-            segment,
-            offset: self.offset,
-            bytes,
-            segment_bytes,
-        })
+        let (rank, segment, offset) = (self.rank, self.segment.id, self.offset);
+        let error = Error::OutOfRange { rank, segment, offset, bytes, segment_bytes };
+        self.in_elements(error)
     }
 
-    /// Returns an error of an access to this place in the caller's units: layers below count bytes
-    /// of a segment, callers elements of a window.
+    /// Returns how an access to this place ended, an error in the caller's words.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn said<R>(self, result: Result<R>) -> Result<R> {
+        match result {
+            Ok(done) => Ok(done),
+            Err(error) => Err(self.in_elements(error)),
+        }
+    }
+
+    /// Returns an error of an access to this place in the caller's units, layers below count bytes
+    /// of a segment, callers elements of a window; and notes where the call is that failed.
     #[cold]
+    #[track_caller]
     pub(crate) fn in_elements(self, error: Error) -> Error {
-        match error {
+        let error = match error {
             Error::OutOfRange { rank, segment, offset, bytes, segment_bytes }
                 if (rank, segment) == (self.rank, self.segment.id)
                     && offset >= u64::from(self.start) =>
@@ -126,11 +135,17 @@ impl<'w, T> Place<'w, T> {
                     end: offset.saturating_add(bytes).saturating_sub(start).div_ceil(size),
                     elements: segment_bytes.min(self.end).saturating_sub(start) / size,
                     element: short_name::<T>(),
-                    of: if self.end == u64::MAX { "this window" } else { "these words" },
+                    of: if self.end == u64::MAX {
+                        self.segment.said()
+                    } else {
+                        "these words".into()
+                    },
                 }
             }
             other => other,
-        }
+        };
+        self.segment.failed.note(&error, None, Location::caller());
+        error
     }
 }
 

@@ -8,8 +8,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 ///
 /// Implemented for everything that derives `zerocopy`'s `FromBytes`, `IntoBytes` and `Immutable`
 /// and is `Copy`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not plain data, which other ranks could read and write as bytes",
+    label = "not plain data",
+    note = "numbers and arrays of them are; a struct is, if it is `#[repr(C)]`, has no padding and \
+            no pointers, and derives `Clone`, `Copy` and, of `farside::zerocopy`, `FromBytes`, \
+            `IntoBytes` and `Immutable` with `#[zerocopy(crate = \"farside::zerocopy\")]`",
+    note = "a `bool`, a `char` or an enum has forbidden values: use a number in its place"
+)]
 pub trait Plain: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static {}
 
+#[diagnostic::do_not_recommend]
 impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static> Plain for T {}
 
 /// What can be loaded, stored, swapped and compared atomically: 32 and 64 bits, and [`Pair`]s of

@@ -1,8 +1,10 @@
 //! What a window is made of, without its type: a segment with a part on every member.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use farside_fabric::{Connection, Error, Mapped, Rank, Result, SegmentId, Watch};
+
+use crate::failed_calls::FailedCalls;
 
 /// A segment as this rank sees it. What it takes to know it grows with the ranks of the node, not
 /// of the job, where all parts are of one length.
@@ -22,6 +24,10 @@ pub(crate) struct Segment {
     pub(crate) own: Mapped,
     /// What is told of accesses to the own part, if this job is checked for races.
     pub(crate) watch: Option<Arc<dyn Watch>>,
+    /// Where it is noted which call of the program has failed.
+    pub(crate) failed: Arc<FailedCalls>,
+    /// The name that the program gave it.
+    pub(crate) name: OnceLock<String>,
 }
 
 /// Whether what is posted to a segment counts as landings ([`Context::count_landings`]).
@@ -77,6 +83,7 @@ impl Segment {
         members: Arc<[Rank]>,
         traffic: Traffic,
         bytes_of: &dyn Fn(usize) -> u64,
+        failed: Arc<FailedCalls>,
     ) -> Result<Segment> {
         let job = fabric.job();
         let (topology, me, ranks) = (job.topology, job.rank, job.topology.ranks());
@@ -109,7 +116,26 @@ impl Segment {
         }
         let own = fabric.map(me, id)?.ok_or(Error::NoSegment { rank: me, segment: id })?;
         let watch = fabric.watch();
-        Ok(Segment { id, ranks, first_near, near, lengths, members, traffic, me, own, watch })
+        let name = OnceLock::new();
+        Ok(Segment {
+            id,
+            ranks,
+            first_near,
+            near,
+            lengths,
+            members,
+            traffic,
+            me,
+            own,
+            watch,
+            failed,
+            name,
+        })
+    }
+
+    /// Returns what errors call it.
+    pub(crate) fn said(&self) -> String {
+        self.name.get().map_or_else(|| "this window".into(), |name| format!("window {name:?}"))
     }
 
     /// Whether what is posted to it counts as landings.

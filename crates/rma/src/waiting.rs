@@ -286,7 +286,9 @@ impl Context {
         };
         let done = self.wait_until(waiting, options.soon, left);
         done.map_err(|error| match error {
-            Error::TimedOut { .. } => Error::TimedOut { after_ms: whole_ms(timeout) },
+            Error::TimedOut { .. } => {
+                waiting.failed(Error::TimedOut { after_ms: whole_ms(timeout) })
+            }
             other => other,
         })
     }
@@ -306,7 +308,7 @@ impl Context {
             let timeout = slices.as_ref().map_or(left, |slices| slices.timeout(left));
             let (event, lasting) = (waiting.event, Some(waiting as &dyn Lasting));
             let wait = Wait { event, known_departures, timeout, soon, lasting };
-            match self.fabric().block(&wait)? {
+            match self.fabric().block(&wait).map_err(|error| waiting.failed(error))? {
                 Wake::Ready { which, value } => return Ok((which, value)),
                 Wake::TimedOut if slices.as_mut().is_some_and(|slices| slices.go_on(left)) => {}
                 Wake::TimedOut => {
@@ -315,7 +317,7 @@ impl Context {
                 Wake::Departure => {
                     // Read first, judged second: a departure in between changes the counters again.
                     known_departures = self.failures().departures();
-                    self.judge(waiting.scope)?;
+                    self.judge(waiting.scope).map_err(|error| waiting.failed(error))?;
                 }
             }
         }

@@ -57,6 +57,8 @@ impl<T: Plain> Window<T> {
     /// ```
     pub fn named(self, context: &Context, name: &str) -> Window<T> {
         context.note_name(self.segment(), 0, name);
+        // The first name stays, as with viewers.
+        let _ = self.memory.segment.name.set(name.to_owned());
         if let Some(watch) = context.watch() {
             watch.name(self.segment(), name);
         }
@@ -240,18 +242,21 @@ impl<'w, T: Plain> Own<'w, T> {
         }
     }
 
+    #[track_caller]
     fn check(&self, index: usize, count: usize, copy: impl FnOnce(u64) -> bool) -> Result<()> {
         let offset = (index as u64).saturating_mul(size_of::<T>() as u64);
         if copy(offset) {
             return Ok(());
         }
-        Err(Error::OutOfBounds {
+        let error = Error::OutOfBounds {
             rank: self.segment.me,
             first: index as u64,
             end: index.saturating_add(count) as u64,
             elements: self.len() as u64,
             element: short_name::<T>(),
-            of: "this window",
-        })
+            of: self.segment.said(),
+        };
+        self.segment.failed.note(&error, None, Location::caller());
+        Err(error)
     }
 }

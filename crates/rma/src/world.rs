@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
+use std::sync::Arc;
 
 use farside_fabric::{Agent, Connection, Error, HandlerId, Rank, Result, SegmentId, Topology};
 
@@ -41,7 +42,8 @@ impl World {
             )));
         }
         let (members, traffic) = (job.topology.all().clone(), Traffic::Uncounted);
-        let area = Segment::open(&*fabric, SegmentId::ROOT, members, traffic, &|_| given)?;
+        let (id, failed) = (SegmentId::ROOT, Arc::default());
+        let area = Segment::open(&*fabric, id, members, traffic, &|_| given, failed)?;
         let group = Group::new(&*fabric, area)?;
         let context = Context::new(fabric)?;
         // Before there is a window that could be put to: all that ever lands is counted.

@@ -72,10 +72,14 @@ fn misuse_is_told() {
                     .map(drop)
                     .unwrap_err()
                     .to_string()
-                    .contains("reads under already")
+                    .contains("already holds for reading")
             );
             assert!(
-                lock.read(world).map(drop).unwrap_err().to_string().contains("reads under already")
+                lock.read(world)
+                    .map(drop)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("already holds for reading")
             );
             guard.unlock()?;
             let guard = lock.write(world)?;
@@ -84,7 +88,7 @@ fn misuse_is_told() {
                     .map(drop)
                     .unwrap_err()
                     .to_string()
-                    .contains("writes under already")
+                    .contains("already holds for writing")
             );
             guard.unlock()?;
             assert!(RwLock::of_kind(world, Rank(9), &kind).is_err());

@@ -45,7 +45,7 @@ const BUGS: [Bug; 5] = [
             "the flag of the next barrier may land before that of this one",
         ),
         promise: Promise::Progress,
-        saying: "had left the job",
+        saying: "has already left the job",
         ranks: 2,
         run: meets_twice,
     },

@@ -211,7 +211,7 @@ impl EpochWindow {
                     end: at.saturating_add(bytes as u64),
                     elements: length,
                     element: "byte",
-                    of: "this window",
+                    of: "this window".into(),
                 },
             )),
         }

@@ -64,6 +64,13 @@ pub fn team_among(
     Segment::register(context.fabric(), id, bytes, Traffic::Uncounted)?;
     rendezvous.meet()?;
     let members: Arc<[Rank]> = members.into();
-    let area = Segment::open(context.fabric(), id, members, Traffic::Uncounted, &|_| bytes)?;
+    let area = Segment::open(
+        context.fabric(),
+        id,
+        members,
+        Traffic::Uncounted,
+        &|_| bytes,
+        context.failed_calls().clone(),
+    )?;
     Ok(Detached::new(Group::new(context.fabric(), area)?))
 }

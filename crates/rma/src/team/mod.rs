@@ -202,8 +202,14 @@ impl<'w> Team<'w> {
         let Some(id) = mine else {
             return Ok(None);
         };
-        let area =
-            Segment::open(self.context.fabric(), id, members, Traffic::Uncounted, &|_| bytes)?;
+        let area = Segment::open(
+            self.context.fabric(),
+            id,
+            members,
+            Traffic::Uncounted,
+            &|_| bytes,
+            self.context.failed_calls().clone(),
+        )?;
         let group = Group::new(self.context.fabric(), area)?;
         Ok(Some(Team { context: self.context, group: Hold::Owned(Box::new(group)) }))
     }
@@ -279,7 +285,8 @@ impl<'w> Team<'w> {
         self.agree_on_success(Some(id), Segment::register(fabric, id, bytes, traffic))?;
         let lengths = if bytes_min == bytes_max { Vec::new() } else { self.all_gather(&[bytes])? };
         let bytes_of = |at: usize| lengths.get(at).copied().unwrap_or(bytes);
-        Segment::open(fabric, id, self.group().members.clone(), traffic, &bytes_of)
+        let failed = self.context.failed_calls().clone();
+        Segment::open(fabric, id, self.group().members.clone(), traffic, &bytes_of, failed)
     }
 
     /// Names a segment, as a word that other members can be told.

@@ -286,7 +286,7 @@ impl Lock {
         let Word { segment, offset, .. } = self.words.first();
         let purpose = Purpose::new(ActivityKind::Lock, self.entry.name).of(segment, offset);
         let doing = context.begin(purpose.limited(limit != TimeLimit::Unlimited));
-        let got = self.request_quietly(context, limit)?;
+        let got = self.request_quietly(context, limit).map_err(|error| context.failed(error))?;
         drop(doing);
         if got {
             context.note_held(segment, offset, place);
@@ -336,7 +336,7 @@ impl Lock {
         match self.handle.check_owner(context) {
             Err(error) => error,
             Ok(()) => Error::InvalidState(format!(
-                "{} asks for a lock that it has already",
+                "{} requests a lock it already holds",
                 self.handle.rank()
             )),
         }

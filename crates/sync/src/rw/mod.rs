@@ -392,9 +392,10 @@ impl RwLock {
     }
 
     #[inline]
+    #[track_caller]
     fn check(&self, context: &Context) -> Result<()> {
         if self.held.get() != Held::Not || context.rank() != self.handle.rank() {
-            return Err(self.misuse(context));
+            return Err(context.failed(self.misuse(context)));
         }
         self.check_losses(context)
     }
@@ -406,13 +407,14 @@ impl RwLock {
 
     /// Ends a request that has not got the lock.
     #[cold]
+    #[track_caller]
     fn none<G>(&self, context: &Context, asked: Result<bool>) -> Result<Option<G>> {
         match asked {
             Ok(_) => {
                 self.words.statistics.note(|counts| &counts.given_up);
                 Ok(None)
             }
-            Err(error) => Err(self.explain(context, error)),
+            Err(error) => Err(context.failed(self.explain(context, error))),
         }
     }
 
@@ -445,11 +447,11 @@ impl RwLock {
         match (self.handle.check_owner(context), self.held.get()) {
             (Err(error), _) => error,
             (Ok(()), Held::Read) => Error::InvalidState(format!(
-                "{} asks for a lock that it reads under already",
+                "{} requests a lock that it already holds for reading",
                 self.handle.rank()
             )),
             (Ok(()), _) => Error::InvalidState(format!(
-                "{} asks for a lock that it writes under already",
+                "{} requests a lock that it already holds for writing",
                 self.handle.rank()
             )),
         }
