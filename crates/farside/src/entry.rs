@@ -93,8 +93,9 @@ pub fn run<R: MainResult>(program: impl Fn(&World) -> R + Send + Sync + 'static)
             let failures = lock(&failures);
             let whose = failures.iter().find(|(other, _)| *other == error);
             let whose = whose.map_or("", |(_, whose)| whose);
-            // If standard error is closed, the status alone tells of the failure.
-            let _ = writeln!(std::io::stderr(), "error: {whose}{error}");
+            // In one piece: under other launchers all ranks write to one file at the same time. If
+            // standard error is closed, the status alone tells of the failure.
+            let _ = std::io::stderr().write_all(format!("error: {whose}{error}\n").as_bytes());
             ExitCode::FAILURE
         }
     }
