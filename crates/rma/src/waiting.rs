@@ -252,7 +252,7 @@ impl Context {
     #[track_caller]
     pub(crate) fn relax_unless(&self, scope: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
-        if self.meanwhile.look() {
+        if self.meanwhile.look(|| self.has_purpose().then(|| self.now_ns())) {
             self.note_poll(scope);
         }
         let departures = self.failures().departures();
