@@ -35,8 +35,8 @@ impl Meanwhile {
         Some(Slices { call, next: FIRST })
     }
 
-    /// Stands in a loop that polls. Returns whether the poll is to be noted; `now_ns` gives the time
-    /// if the loop has a purpose.
+    /// Stands in a loop that polls. Returns whether the poll is to be noted; `now_ns` gives the
+    /// time if the loop has a purpose.
     #[inline]
     pub(crate) fn look(&self, now_ns: impl FnOnce() -> Option<u64>) -> bool {
         self.looks.set(self.looks.get() + 1);

@@ -29,8 +29,8 @@ use farside_fabric::observed::{Kind, Operation};
 use farside_fabric::record::RingObserver;
 use farside_fabric::tracing::Server;
 use farside_fabric::{
-    Effort, Error, ExitCause, Handler, HandlerId, Loss, Mapped, Node, Rank, Reply, Result, Ticket,
-    first_cause,
+    Effort, Error, ExitCause, Handler, HandlerId, Loss, Mapped, Node, PeerState, Rank, Reply,
+    Result, Ticket, first_cause,
 };
 
 use crate::bell::ANYTHING;

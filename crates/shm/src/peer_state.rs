@@ -67,8 +67,8 @@ impl Job {
         self.lose(rank, how);
     }
 
-    /// Tells everybody that the launcher has ended a rank of this node, which it does because of the
-    /// first loss, if there was one.
+    /// Tells everybody that the launcher has ended a rank of this node, which it does because of
+    /// the first loss, if there was one.
     pub fn declare_stopped(&self, rank: Rank, how: ExitCause) {
         self.settle_cause(rank, PeerState::Left);
         self.lose(rank, how);

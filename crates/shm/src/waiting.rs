@@ -4,9 +4,9 @@
 //! A spinning rank answers fastest, but where ranks outnumber processors it keeps the very rank
 //! from running that it waits for. A yield costs a fraction of a sleep and a wake-up as long as the
 //! ranks share a scheduling group, so some yields come before the sleep. `farside bench ops`
-//! measures both (`barrier` at 2 and at 16 ranks). Beside programs that compute, each yield may take
-//! as long as all of their time slices, and what a rank waits for is written down when it sleeps: so
-//! yields end after a millisecond.
+//! measures both (`barrier` at 2 and at 16 ranks). Beside programs that compute, each yield may
+//! take as long as all of their time slices, and what a rank waits for is written down when it
+//! sleeps: so yields end after a millisecond.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -28,8 +28,8 @@ const YIELDS_OF_ALL: u32 = 3200;
 /// The clock is looked at after so many yields, and whenever there have been twice as many as at
 /// the last look: where processes take turns it costs as much as a yield, since its memory is cold.
 const YIELDS_FIRST_LOOK: u32 = 4;
-/// For how long a waiter yields after the first look. Yields that take longer than this are given up
-/// after twice as many as come before that look.
+/// For how long a waiter yields after the first look. Yields that take longer than this are given
+/// up after twice as many as come before that look.
 const YIELDING: Duration = Duration::from_millis(1);
 
 /// How a wait ended.
@@ -169,7 +169,9 @@ impl Clock {
         let now = Instant::now();
         self.now = Some(now);
         let begin = *self.begin.get_or_insert(now);
-        Some(self.timeout?.saturating_sub(now - begin))
+        // A time out of the clock's range is no limit.
+        let timeout = self.timeout.filter(|&timeout| begin.checked_add(timeout).is_some())?;
+        Some(timeout.saturating_sub(now - begin))
     }
 
     /// How long the clock had run at the last look.
@@ -180,22 +182,21 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use farside_fabric::Topology;
+    use farside_fabric::record::Activity;
 
     use super::*;
     use crate::Config;
-    use farside_fabric::record::Activity;
-    use farside_fabric::{Effort, Topology};
 
-    /// Notes after how many yields the wait was told to last.
+    /// Notes after how many looks the wait was told to last.
     struct Noted<'a> {
-        effort: &'a Cell<u32>,
+        looks: &'a Cell<u32>,
         lasts: Cell<u32>,
     }
 
     impl Lasting for Noted<'_> {
         fn lasts(&self) -> Option<Duration> {
-            self.lasts.set(self.effort.get());
+            self.lasts.set(self.looks.get());
             None
         }
 
@@ -210,7 +211,7 @@ mod tests {
         config.arena_bytes = 1 << 20;
         let job = Job::create(&config).unwrap();
         let looks = Cell::new(0);
-        let noted = Noted { effort: &looks, lasts: Cell::new(0) };
+        let noted = Noted { looks: &looks, lasts: Cell::new(0) };
         let site = Site {
             job: &job,
             bell: job.bell(Rank(0)),

@@ -178,7 +178,8 @@ fn without_userfault(error: farside_pager::Error) -> String {
         "to allow it: `sysctl -w vm.unprivileged_userfaultfd=1`"
     };
     format!(
-        "shared pages (dsm) are protected by mprotect and SIGSEGV instead, because {} fails: {why}; {cure}",
+        "shared pages (dsm) are protected by mprotect and SIGSEGV instead, because {} fails: \
+         {why}; {cure}",
         error.call
     )
 }

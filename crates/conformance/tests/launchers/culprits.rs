@@ -39,7 +39,7 @@ fn every_survivor_names_the_killed_rank(launcher: Launcher) {
             // Where one process hosts what tells the other nodes, its abort is theirs.
             .env(FAILS, if nodes == 1 && kill % 4 == 2 { ABORTS } else { "exit" })
             .env("FARSIDE_NODES", nodes.to_string())
-            .env("FARSIDE_PEER_TIMEOUT", "1"));
+            .env("FARSIDE_PEER_TIMEOUT", "2"));
         for survivor in (0..RANKS).filter(|&rank| rank != victim) {
             let begin = format!("rank {survivor}: churn-{kind}: ");
             let line =
