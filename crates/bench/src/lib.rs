@@ -33,6 +33,7 @@ pub mod dsm;
 pub mod interference;
 pub mod irregular;
 pub mod link;
+pub mod load;
 pub mod locks;
 pub mod lu;
 pub mod machine;

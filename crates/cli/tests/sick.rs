@@ -17,13 +17,14 @@ use support::{Finished, farside, own};
 /// The tests, by name.
 const TESTS: &[(&str, fn())] = &[
     ("locks_in_opposite_order", locks_in_opposite_order),
+    ("a_deadlock_beside_programs_that_compute", a_deadlock_beside_programs_that_compute),
     ("epochs_in_opposite_order", epochs_in_opposite_order),
     ("a_barrier_that_one_rank_skips", a_barrier_that_one_rank_skips),
     ("different_collectives_name_the_place", different_collectives_name_the_place),
     ("a_missing_signal", a_missing_signal),
     ("a_signal_to_another_word", a_signal_to_another_word),
     ("a_word_that_is_only_put_to", a_word_that_is_only_put_to),
-    ("a_lock_whose_holder_computes", a_lock_whose_holder_computes),
+    ("a_lock_whose_holder_runs", a_lock_whose_holder_runs),
     ("a_rank_that_was_stopped", a_rank_that_was_stopped),
     ("more_memory_than_there_is", more_memory_than_there_is),
     ("slow_programs_are_not_stuck", slow_programs_are_not_stuck),
@@ -105,6 +106,39 @@ fn locks_in_opposite_order() {
     );
 }
 
+/// Programs that compute all the time, until dropped.
+struct Busy(Vec<std::process::Child>);
+
+impl Busy {
+    fn start(count: usize) -> Busy {
+        let start = |_| {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", "while :; do :; done"]).spawn().expect("a shell can be started")
+        };
+        Busy((0..count).map(start).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It runs until now: nobody else ends it.
+            child.kill().and_then(|()| child.wait()).expect("a child can be ended");
+        }
+    }
+}
+
+/// Ranks that wait are seen to wait, however long each of their yields takes.
+fn a_deadlock_beside_programs_that_compute() {
+    let _busy = Busy::start(16);
+    locks_in_opposite_order();
+    let options = ["-n", "4", "--nodes", "2", "--stuck-after", "1", "--stuck-exit"];
+    let finished = farside(words(&options, "two-locks")).run();
+    let said = unfolded(&finished.stderr());
+    assert_eq!(finished.status.code(), Some(125), "{said}");
+    assert!(said.contains("deadlock: rank 0 waits for lock `b` ("), "{said}");
+}
+
 fn epochs_in_opposite_order() {
     is_stuck(
         "two-epochs",
@@ -154,15 +188,12 @@ fn a_word_that_is_only_put_to() {
     is_stuck("plain-put", &["it held 0 when the rank last looked and holds 1 now", "`put_signal`"]);
 }
 
-fn a_lock_whose_holder_computes() {
+fn a_lock_whose_holder_runs() {
     let options = ["-n", "3", "--stuck-after", "1", "--stuck-exit", "--timeout", "8"];
     let finished = farside(words(&options, "busy-holder")).run();
     let said = unfolded(&finished.stderr());
     assert_eq!(finished.status.code(), Some(124), "{said}");
-    assert!(
-        said.contains("rank 0 holds lock `table` (") && said.contains("and computes"),
-        "{said}"
-    );
+    assert!(said.contains("rank 0 holds lock `table` (") && said.contains("and runs"), "{said}");
     assert!(said.contains(" for it where the ranks are"), "{said}");
     assert!(!said.contains("STUCK"), "{said}");
 }

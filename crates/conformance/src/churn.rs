@@ -46,9 +46,11 @@ pub const DELAY: &str = "FARSIDE_TEST_CHURN_DELAY_US";
 /// work begins.
 pub const HOST_LOST: &str = "FARSIDE_TEST_CHURN_HOST_LOST";
 
-/// The variable that says, whatever its value, that a survivor prints its error and fails, as most
-/// programs do.
+/// The variable that says that a survivor prints its error and fails, as most programs do: with the
+/// value [`ABORTS`] by `abort`, otherwise by its status.
 pub const FAILS: &str = "FARSIDE_TEST_CHURN_FAILS";
+/// See [`FAILS`].
+pub const ABORTS: &str = "abort";
 
 /// Works until a rank dies, and checks that the error names it. A survivor prints how long after
 /// the death it heard of it.
@@ -71,13 +73,17 @@ pub fn run(kind: &str) -> ExitCode {
         _ => rank == victim && (begun.is_some() || how == ExitCause::Signal(9)),
     };
     let fails = std::env::var_os(FAILS).is_some();
+    let aborts = std::env::var_os(FAILS).is_some_and(|how| how == ABORTS);
     let told = farside::join().and_then(|world| {
         let told = work(&world, kind, victim, delay);
         told.inspect_err(|error| {
             if fails {
                 // In one piece: a launcher may give all ranks the same file to write to.
                 let line = format!("{}: churn-{kind}: {error}\n", world.rank());
-                eprint!("{line}");
+                print!("{line}");
+            }
+            if aborts {
+                std::process::abort();
             }
         })
     });

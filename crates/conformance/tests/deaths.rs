@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use farside::{ExitCause, Rank};
-use farside_conformance::churn::{DELAY, KINDS, VICTIM};
+use farside_conformance::churn::{ABORTS, DELAY, FAILS, KINDS, VICTIM};
 use farside_job::Kind;
 use farside_launch::{Failure, Launch};
 
@@ -103,6 +103,47 @@ fn kill_at_random_moments(kind: &str, nodes_max: u32, fabric: Kind) {
         "{kind}, up to {nodes_max} nodes over {fabric}: {kills} kills, the slowest was heard of \
          after {slowest_us} us"
     );
+}
+
+/// Survivors end as programs do that give up on an error, by their status or by `abort`: nobody may
+/// be blamed for that.
+#[test]
+fn survivors_that_fail_or_abort_name_the_victim() {
+    let kinds = ["wait", "barrier", "call", "atomics", "queue-lock", "dsm-fault"];
+    let count = kills(2) * kinds.len() as u32;
+    let mut blamed = Vec::new();
+    for kill in 0..count {
+        let kind = kinds[kill as usize % kinds.len()];
+        let random = spread(kind, kill + 1000);
+        let (victim, nodes) = (Rank(random as u32 % RANKS), [1, 2, 4][kill as usize / 2 % 3]);
+        let launch = Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), RANKS)
+            .expect("the environment is in order");
+        let launch = launch.options(|options| {
+            if nodes > 1 {
+                options.fabric = Kind::Nic;
+                options.nodes = Some(nodes);
+            }
+        });
+        let report = launch
+            .argument(format!("churn-{kind}"))
+            .variable(VICTIM, victim.0.to_string())
+            .variable(DELAY, ((random / 7) % 20_000).to_string())
+            .variable(FAILS, if kill % 2 == 0 { ABORTS } else { "exit" })
+            .timeout(DEADLINE)
+            .grace(DEADLINE)
+            .run()
+            .expect("the job starts");
+        let said = String::from_utf8_lossy(&report.stdout).into_owned();
+        let expected = format!("{victim} is lost: it was ended by signal 9");
+        let wrong = said.lines().filter(|line| line.contains(": churn-"));
+        let wrong: Vec<&str> = wrong.filter(|line| !line.contains(&expected)).collect();
+        if report.timed_out || !wrong.is_empty() || report.status != 128 + 9 {
+            blamed.push(format!("{kind} on {nodes} nodes, kill {kill}, {victim}: {wrong:?}"));
+        }
+        assert!(said.contains(&expected), "survivors say whom they miss: {said}");
+    }
+    println!("{count} kills, {} with wrong names", blamed.len());
+    assert_eq!(blamed, [] as [&str; 0], "somebody else is blamed");
 }
 
 macro_rules! deaths {

@@ -41,6 +41,10 @@ fn failed(error: farside_pager::Error) -> Error {
 
 /// Maps a rank's own memory a second time.
 pub(crate) fn watch(own: NonNull<u8>, bytes: usize, method: Method) -> Result<Arc<Watched>> {
+    if method == Method::Userfault {
+        // A fault cannot fail; whoever asks for a method that this system lacks is told so now.
+        farside_pager::try_userfault().map_err(failed)?;
+    }
     // SAFETY: a rank's part of a window begins with a page and is mapped shared until it is freed,
     // which its owner does last; where it is not, mapping it again fails.
     unsafe { Watched::new(own, bytes, method) }.map(Arc::new).map_err(failed)

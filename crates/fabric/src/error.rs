@@ -32,6 +32,17 @@ pub enum ExitCause {
     Vanished,
 }
 
+/// The signal with which a program ends itself.
+const SIGABRT: i32 = 6;
+
+impl ExitCause {
+    /// Returns whether something else than its own program ended the rank: a signal did, and not
+    /// that of `abort`. Then it was not because of what the rank knew.
+    pub fn is_from_outside(self) -> bool {
+        matches!(self, ExitCause::Signal(signal) if signal != SIGABRT)
+    }
+}
+
 impl std::fmt::Display for ExitCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

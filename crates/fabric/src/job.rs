@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::address::{Node, Rank};
 use crate::departure::{Departure, Loss, first_cause};
-use crate::error::{ExitCause, Result};
+use crate::error::{Error, ExitCause, Result};
 use crate::memory::Held;
 use crate::record::Records;
 use crate::topology::Topology;
@@ -115,23 +115,40 @@ impl<'a> JobView<'a> {
         };
         let (_, loss) =
             ranks.into_iter().filter_map(lost).min_by_key(|&(order, loss)| (order, loss.rank))?;
-        Some(first_cause(self.rank, loss, |rank| self.state.departure(rank)))
+        Some(self.first_cause(loss))
     }
 
-    /// Fails with the first cause if `peer` was lost. A rank that left in order is no error: its
-    /// memory is still there.
+    /// Returns the loss at which the causes of `loss` end, as far as this rank's node has heard of
+    /// them.
+    pub fn first_cause(&self, loss: Loss) -> Loss {
+        first_cause(self.rank, loss, |rank| self.state.departure(rank))
+    }
+
+    /// Fails with the first cause if `peer` was lost, and leaves it behind as the cause of this
+    /// rank's end. A rank that left in order is no error: its memory is still there.
     pub fn check_alive(&self, peer: Rank) -> Result<()> {
         self.topology.check(peer)?;
         match self.first_loss(self.failures.any_lost().then_some(peer)) {
-            Some(loss) => Err(loss.error()),
+            Some(loss) => Err(self.told(loss)),
             None => Ok(()),
         }
     }
 
-    /// Fails if no rank of a node is left to run its handlers; the error names one that was lost,
-    /// or the first if all have left.
+    /// Fails if no rank of a node is left to run its handlers; the error names the first cause of
+    /// that, which stays behind as the cause of this rank's end.
     pub fn check_agent(&self, node: Node) -> Result<()> {
-        self.topology.first_left(node, |rank| self.peer_state(rank)).map(drop)
+        let Err(error) = self.topology.first_left(node, |rank| self.peer_state(rank)) else {
+            return Ok(());
+        };
+        let lost = self.first_loss(self.topology.ranks_of(node).iter().copied());
+        let loss = lost.or_else(|| Loss::of(&error).map(|left| self.first_cause(left)));
+        Err(loss.map_or(error, |loss| self.told(loss)))
+    }
+
+    /// This rank hears of a loss in an error. Should it end now, it ends because of that.
+    fn told(&self, loss: Loss) -> Error {
+        self.state.note_cause(Some(loss));
+        loss.error()
     }
 }
 
@@ -194,8 +211,7 @@ impl Roster {
         }
         let cause = match lost {
             _ if known.order > 0 => known.cause,
-            // A signal comes from outside, whatever the rank knew.
-            Some(ExitCause::Signal(_)) => None,
+            Some(how) if how.is_from_outside() => None,
             _ => known.cause.or_else(|| self.loss_known_to(rank)),
         };
         let order = if known.order > 0 { known.order } else { self.count() + 1 };
@@ -228,8 +244,9 @@ impl Roster {
                 *noted = None;
                 self.recovered[rank.index()] = count;
             }
-            // A rank that left in order may have done so because of a loss noted before.
-            Some(Loss { how: ExitCause::Left, .. }) if noted.is_some() => {}
+            // A rank that left, or failed, may have done so because of a loss noted before.
+            Some(loss) if noted.is_some() && (loss.rank == rank || loss.how == ExitCause::Left) => {
+            }
             Some(_) => *noted = cause,
         }
     }
@@ -282,5 +299,60 @@ mod tests {
             roster.depart(Rank(1), Some(ExitCause::Failed));
             assert_eq!(roster.departure(Rank(1)).cause, (!recovers).then_some(loss));
         }
+    }
+
+    /// Rank 2 as the connections of one process see it, with what it has noted.
+    struct Seen(std::cell::RefCell<Roster>);
+
+    impl JobState for Seen {
+        fn peer_state(&self, peer: Rank) -> PeerState {
+            self.0.borrow().peer_state(peer)
+        }
+        fn departure(&self, peer: Rank) -> Departure {
+            self.0.borrow().departure(peer)
+        }
+        fn note_cause(&self, cause: Option<Loss>) {
+            self.0.borrow_mut().note_cause(Rank(2), cause);
+        }
+        fn leave(&self) {}
+        fn effort(&self) -> Effort {
+            Effort::default()
+        }
+        fn records(&self) -> Option<Records> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_blamed_on_the_first_cause_which_stays_behind() {
+        let loss = Loss { rank: Rank(1), how: ExitCause::Signal(9) };
+        let mut roster = Roster::new(4);
+        (0..4).map(Rank).for_each(|rank| assert!(roster.join(rank)));
+        // News of the consequence come first, with their cause.
+        roster.note_cause(Rank(0), Some(loss));
+        roster.depart(Rank(0), Some(ExitCause::Status(1)));
+        roster.depart(Rank(1), Some(loss.how));
+        let topology = Topology::parse("node:2", 4).unwrap();
+        let failures = Failures::from(roster.failures().clone());
+        let seen = Seen(roster.into());
+        let caps = Caps {
+            name: "test",
+            ordering: crate::waist::Ordering::Unordered,
+            direct: false,
+            cpu_coherent: true,
+            call_bytes_max: 0,
+            outstanding_max: 1,
+            processors: 1,
+            root_bytes: 0,
+        };
+        let (topology, caps, failures) = (&topology, &caps, &failures);
+        let view = JobView { rank: Rank(2), topology, caps, failures, state: &seen };
+        assert_eq!(view.check_agent(Node(1)), Ok(()));
+        assert_eq!(view.check_alive(Rank(3)), Ok(()));
+        for told in [view.check_agent(Node(0)), view.check_alive(Rank(0))] {
+            assert_eq!(told, Err(loss.error()));
+        }
+        seen.0.borrow_mut().depart(Rank(2), Some(ExitCause::Signal(6)));
+        assert_eq!(seen.departure(Rank(2)).cause, Some(loss), "also if it aborts");
     }
 }

@@ -95,8 +95,10 @@ pub fn run<R: MainResult>(program: impl Fn(&World) -> R + Send + Sync + 'static)
             let failures = lock(&failures);
             let failure = failures.iter().find(|(other, ..)| *other == error);
             let (whose, call) = failure.map_or(("", ""), |(_, whose, call)| (whose, call));
-            // If standard error is closed, the status alone tells of the failure.
-            let _ = writeln!(std::io::stderr(), "error: {whose}{error}{call}");
+            // In one piece: under other launchers all ranks write to one file at the same time. If
+            // standard error is closed, the status alone tells of the failure.
+            let line = format!("error: {whose}{error}{call}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
             ExitCode::FAILURE
         }
     }

@@ -241,11 +241,12 @@ fn attend(
         let (job, host, kind) = (job.clone(), host.clone(), plan.options.fabric);
         let near: Vec<Rank> = processes.iter().map(|(rank, _)| *rank).collect();
         move |rank: Rank| {
-            if !job.is_gone(rank) {
-                match &host {
-                    Some(host) => host.declare_lost(rank, ExitCause::Vanished),
-                    None => job.declare_lost(rank, ExitCause::Vanished),
-                }
+            match (job.peer_state(rank), &host) {
+                (PeerState::Left, _) => {}
+                // A neighbour may have heard of it first, and cannot tell the other nodes.
+                (PeerState::Lost(how), Some(host)) => host.declare_lost(rank, how),
+                (_, Some(host)) => host.declare_lost(rank, ExitCause::Vanished),
+                (_, None) => job.declare_lost(rank, ExitCause::Vanished),
             }
             if kind != Kind::Shm && rank == maker {
                 // With it went the node's interface, and with that all ranks of other nodes.

@@ -152,6 +152,15 @@ impl Host {
         }
     }
 
+    /// Tells all ranks that the launcher has ended one of those started here: because of the first
+    /// loss, if there was one.
+    pub fn declare_stopped(&self, rank: Rank, how: ExitCause) {
+        match &self.state {
+            State::Shm(job) => job.declare_stopped(rank, how),
+            State::Nodes(nodes) => nodes.declare_stopped(rank, how),
+        }
+    }
+
     /// Returns the memories of the nodes that are here, for viewers.
     pub fn memories(&self) -> Vec<Arc<farside_shm::Job>> {
         match &self.state {

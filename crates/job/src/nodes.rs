@@ -117,8 +117,18 @@ impl Nodes {
 
     /// A rank of a node that is here is lost.
     pub(crate) fn declare_lost(&self, rank: Rank, how: ExitCause) {
+        self.of(rank).declare_lost(rank, how);
+        self.tell_others(rank, how);
+    }
+
+    /// The launcher has ended a rank of a node that is here.
+    pub(crate) fn declare_stopped(&self, rank: Rank, how: ExitCause) {
+        self.of(rank).declare_stopped(rank, how);
+        self.tell_others(rank, how);
+    }
+
+    fn tell_others(&self, rank: Rank, how: ExitCause) {
         let own = self.of(rank);
-        own.declare_lost(rank, how);
         // Those that are here hear of it at once; the others are told.
         let cause = own.departure(rank).cause;
         let others = self.stations.iter().filter(|node_server| node_server.node() != own.node());

@@ -1,6 +1,7 @@
 //! The ranks of this host: starting them, hearing of their ends, signalling them, leaving nothing
 //! of them behind.
 
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdin, ExitStatus};
@@ -22,6 +23,8 @@ pub(crate) struct LocalRanks<'a> {
     processes: Vec<Process>,
     group: Pid,
     reaper: Option<Reaper>,
+    /// The signals that all ranks were sent.
+    sent: RefCell<Vec<i32>>,
 }
 
 /// The result of starting the local ranks.
@@ -94,7 +97,14 @@ impl<'a> LocalRanks<'a> {
             Error::System { what: "starting the thread for output", error }
         })?;
         Ok(Started {
-            local_ranks: LocalRanks { launch, host, processes, group, reaper },
+            local_ranks: LocalRanks {
+                launch,
+                host,
+                processes,
+                group,
+                reaper,
+                sent: RefCell::default(),
+            },
             forwarder,
             input,
         })
@@ -143,12 +153,18 @@ impl<'a> LocalRanks<'a> {
         let peer_state = self.host.peer_state(rank);
         if how != ExitCause::Status(0) || peer_state != PeerState::Left {
             before_loss();
-            self.host.declare_lost(rank, how);
+            match how {
+                ExitCause::Signal(signal) if self.sent.borrow().contains(&signal) => {
+                    self.host.declare_stopped(rank, how);
+                }
+                _ => self.host.declare_lost(rank, how),
+            }
         }
         End { rank, how, peer_state, cause: self.host.cause(rank) }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
+        self.sent.borrow_mut().push(signal.as_raw());
         processes::signal_group(self.group, signal);
     }
 

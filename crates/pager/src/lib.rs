@@ -100,7 +100,21 @@ pub fn this_thread() -> u64 {
     unsafe { libc::pthread_self() as u64 }
 }
 
-/// Returns whether the system lets this process watch memory by userfaultfd.
+/// Returns whether this process can watch memory by userfaultfd: see [`try_userfault`].
 pub fn has_userfault() -> bool {
-    userfault::Userfault::open().is_ok()
+    try_userfault().is_ok()
+}
+
+/// Watches a page by userfaultfd, in every state that [`Watched`] needs, and returns the call that
+/// fails. A system may forbid it, and a kernel may offer it and refuse a part: before Linux 6.4 a
+/// page of shared memory cannot be mapped and write-protected in one step.
+pub fn try_userfault() -> Result<(), Error> {
+    let bytes = page_bytes();
+    let page = mapping::Scratch::new(bytes)?;
+    // SAFETY: the page is mapped shared, and is unmapped after the second mapping.
+    let watched = unsafe { Watched::new(page.base(), bytes, Method::Userfault)? };
+    use Allowed::{Nothing, Reading, Writing};
+    [Reading, Writing, Reading, Nothing, Writing]
+        .into_iter()
+        .try_for_each(|what| watched.allow_ahead(0, 1, what))
 }

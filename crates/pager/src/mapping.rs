@@ -16,6 +16,36 @@ pub struct Watched {
     armed: Mutex<Option<Armed>>,
 }
 
+/// Shared memory to try something with.
+pub(crate) struct Scratch {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Scratch {
+    pub(crate) fn new(bytes: usize) -> Result<Scratch, Error> {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, wherever there is room.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        match NonNull::new(base.cast::<u8>()) {
+            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Scratch { base, bytes }),
+            _ => Err(Error::last("mmap")),
+        }
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped by `new`, and whoever knows of it uses it no longer.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
 enum Watch {
     Protect,
     Userfault {

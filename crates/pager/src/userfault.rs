@@ -147,7 +147,7 @@ impl Userfault {
                     let mode = if what == Allowed::Reading { CONTINUE_WP } else { 0 };
                     let start = base.as_ptr() as u64 + start as u64;
                     self.ask(
-                        "mapping a page",
+                        "mapping a page with userfaultfd",
                         IOCTL_CONTINUE,
                         &mut Continue { start, len, mode, mapped: 0 },
                     )?;
@@ -156,7 +156,7 @@ impl Userfault {
                     let mode = if what == Allowed::Reading { WRITEPROTECT_WP } else { 0 };
                     let start = base.as_ptr() as u64 + start as u64;
                     self.ask(
-                        "protecting pages",
+                        "protecting pages with userfaultfd",
                         IOCTL_WRITEPROTECT,
                         &mut WriteProtect { start, len, mode },
                     )?;

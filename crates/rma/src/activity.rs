@@ -190,6 +190,11 @@ impl Context {
         }
     }
 
+    /// Returns whether a protocol has said what the waits of this context are for.
+    pub(crate) fn has_purpose(&self) -> bool {
+        self.telling().purpose.get().is_some()
+    }
+
     fn purpose_or(&self, own: &dyn Fn() -> Purpose) -> Purpose {
         self.telling().purpose.get().unwrap_or_else(own)
     }

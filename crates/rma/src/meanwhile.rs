@@ -14,8 +14,10 @@ const LAST: Duration = Duration::from_micros(500);
 /// One in so many looks of a loop that polls calls.
 const LOOKS: u32 = 64;
 
-/// One in so many of these is noted in the context's record.
+/// One in so many of these is noted in the context's record; within a purpose also one that comes
+/// so long after the last, since polls take long where others have the processor.
 const NOTED: u32 = 64;
+const NOTED_NS: u64 = 1_000_000;
 
 /// What is called, for how many looks it was not, and how often it was.
 #[derive(Default)]
@@ -23,6 +25,7 @@ pub(crate) struct Meanwhile {
     call: RefCell<Option<Arc<dyn Fn() + Send + Sync>>>,
     looks: Cell<u32>,
     calls: Cell<u32>,
+    looked_ns: Cell<u64>,
 }
 
 impl Meanwhile {
@@ -32,19 +35,22 @@ impl Meanwhile {
         Some(Slices { call, next: FIRST })
     }
 
-    /// Stands in a loop that polls. Returns whether the poll is to be noted.
+    /// Stands in a loop that polls. Returns whether the poll is to be noted; `now_ns` gives the
+    /// time if the loop has a purpose.
     #[inline]
-    pub(crate) fn look(&self) -> bool {
+    pub(crate) fn look(&self, now_ns: impl FnOnce() -> Option<u64>) -> bool {
         self.looks.set(self.looks.get() + 1);
-        self.looks.get() >= LOOKS && self.look_closely()
+        self.looks.get() >= LOOKS && self.look_closely(now_ns())
     }
 
     #[inline(never)]
-    fn look_closely(&self) -> bool {
+    fn look_closely(&self, now_ns: Option<u64>) -> bool {
         self.looks.set(0);
         self.call_now();
         self.calls.set((self.calls.get() + 1) % NOTED);
-        self.calls.get() == 0
+        let looked_ns = self.looked_ns.replace(now_ns.unwrap_or(0));
+        let lasts_ns = now_ns.filter(|_| looked_ns != 0).map(|now| now.saturating_sub(looked_ns));
+        self.calls.get() == 0 || lasts_ns.is_some_and(|lasts_ns| lasts_ns > NOTED_NS)
     }
 
     fn call_now(&self) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use farside_fabric::record::{ActivityKind, Lasting};
 use farside_fabric::{
     Atomic, Condition, Error, Event, ExitCause, Loss, Node, PeerState, Rank, Result, SegmentId,
-    Wait, Wake, Width, Word, first_cause,
+    Wait, Wake, Width, Word,
 };
 
 use crate::activity::{Purpose, Waiting};
@@ -252,7 +252,7 @@ impl Context {
     #[track_caller]
     pub(crate) fn relax_unless(&self, scope: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
-        if self.meanwhile.look() {
+        if self.meanwhile.look(|| self.has_purpose().then(|| self.now_ns())) {
             self.note_poll(scope);
         }
         let departures = self.failures().departures();
@@ -360,9 +360,7 @@ impl Context {
                 all_others_left(&mut members.iter().copied())
             }
             FailureScope::Peer(rank) => any_lost(&mut std::iter::once(*rank)),
-            FailureScope::Agent(node) => {
-                job.check_agent(*node).map_err(|error| self.first_cause_of(error))
-            }
+            FailureScope::Agent(node) => job.check_agent(*node),
             FailureScope::Members { members, awaited, has_done } => {
                 // Losses come first: others may have left because of them.
                 any_lost(&mut members.iter().copied())?;
@@ -381,13 +379,7 @@ impl Context {
     /// That a rank has left in order, or the loss because of which it has.
     fn why_left(&self, rank: Rank) -> Loss {
         let left = Loss { rank, how: ExitCause::Left };
-        first_cause(self.rank(), left, |rank| self.job().state.departure(rank))
-    }
-
-    /// The loss behind the one that an error names.
-    fn first_cause_of(&self, error: Error) -> Error {
-        let cause = |loss| first_cause(self.rank(), loss, |rank| self.job().state.departure(rank));
-        Loss::of(&error).map_or(error, |loss| cause(loss).error())
+        self.job().first_cause(left)
     }
 
     /// Returns the error of a call that failed: all ranks of a node may have left because another
@@ -398,6 +390,8 @@ impl Context {
             Error::RankLost { how: ExitCause::Left, .. } => {
                 self.known_loss().or_else(|| Some(self.why_left(leader)))
             }
+            // The one whose process ran the handlers may have ended because of another loss.
+            Error::RankLost { rank, how } => Some(self.job().first_cause(Loss { rank, how })),
             // An agent ends before its rank has left.
             Error::NoHandler { .. } => self.reason_of(leader),
             _ => None,

@@ -139,6 +139,43 @@ fn a_call_names_the_loss_because_of_which_the_agent_is_gone() {
 }
 
 #[test]
+fn a_call_names_the_first_loss_of_a_node_that_is_gone() {
+    const CAUSE: Rank = Rank(1);
+    for nodes in
+        [|| Local::new(4).map(|it| it.nodes(2)), || Local::new(4).map(|it| it.topology("node:2"))]
+    {
+        let (ready, named) = (Barrier::new(4), Mutex::new(Vec::new()));
+        let ended = nodes().expect("the environment is in order").run(|world| {
+            let (me, word) = (world.rank(), world.words(1)?);
+            let handler = world.serve(|_, _, bytes| bytes.to_vec())?;
+            world.barrier()?;
+            ready.wait();
+            match me {
+                CAUSE => {
+                    // It does not leave the job first, as a rank that was killed.
+                    std::mem::forget(world);
+                    return Err(Error::Program("it fails".into()));
+                }
+                // It ends because of the loss, and is lost as well.
+                Rank(0) => return world.wait(word.at(me, 0), |word| word == 1).map(drop),
+                _ => {}
+            }
+            // Whoever asks now finds two lost ranks, the first of which is a consequence.
+            while !matches!(world.peer_state(Rank(0)), PeerState::Lost(_)) {
+                std::thread::yield_now();
+            }
+            let asked = world.call(Node(0), handler, b"echo").expect_err("nobody is there");
+            named.lock().expect("nobody panics with it").push(asked);
+            Ok(())
+        });
+        assert_eq!(ended.map(drop), Err(Error::Program("it fails".into())));
+        let loss = Error::RankLost { rank: CAUSE, how: ExitCause::Failed };
+        let named = named.into_inner().expect("nobody panics with it");
+        assert_eq!(named, [loss.clone(), loss]);
+    }
+}
+
+#[test]
 fn a_team_without_the_lost_rank_names_the_loss_because_of_which_a_member_left() {
     let outcomes = told(local(), |world, turn| {
         let team = world.split((world.rank() != LOST).then_some(1), 0)?;

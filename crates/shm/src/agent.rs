@@ -29,14 +29,13 @@ use farside_fabric::observed::{Kind, Operation};
 use farside_fabric::record::RingObserver;
 use farside_fabric::tracing::Server;
 use farside_fabric::{
-    Effort, Error, ExitCause, Handler, HandlerId, Mapped, Node, PeerState, Rank, Reply, Result,
-    Ticket,
+    Effort, Error, ExitCause, Handler, HandlerId, Loss, Mapped, Node, PeerState, Rank, Reply,
+    Result, Ticket, first_cause,
 };
 
 use crate::bell::ANYTHING;
 use crate::endpoint::{Neighbourhood, Surroundings, now_ns};
 use crate::memory::{CALL_BYTES, CALL_SLOTS, CallSlot, Job};
-use crate::peer_state::{fate_bits, fate_from_bits};
 use crate::succession::{FAILED, READY, STOPPED, Turn};
 use crate::waiting::{self, Site};
 
@@ -274,8 +273,8 @@ fn outcome(
             Err(Error::TooMuch { what: "bytes of a call's reply", value: bytes, limit: CALL_BYTES })
         }
         GONE => {
-            let (rank, how) = decode_gone(&reply);
-            Err(Error::RankLost { rank, how })
+            Err(decode_gone(&reply)
+                .map_or(Error::NoHandler { node, handler: handler.0 }, Loss::error))
         }
         REFUSED => {
             let errno = reply.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
@@ -288,19 +287,16 @@ fn outcome(
     }
 }
 
-/// Who ran a call, or would have, and how it ended.
-fn encode_gone(rank: Rank, peer_state: PeerState) -> Vec<u8> {
-    let mut bytes = fate_bits(peer_state).to_le_bytes().to_vec();
-    bytes.extend(rank.0.to_le_bytes());
-    bytes
+/// Why nobody ran a call: the first cause of the end of the one who did, or would have. The caller
+/// may not have heard of either.
+fn encode_gone(job: &Job, caller: Rank, runner: Rank) -> Vec<u8> {
+    let how = job.departure(runner).lost().unwrap_or(ExitCause::Left);
+    let loss = first_cause(caller, Loss { rank: runner, how }, |rank| job.departure(rank));
+    loss.to_bits().to_le_bytes().to_vec()
 }
 
-fn decode_gone(bytes: &[u8]) -> (Rank, ExitCause) {
-    let peer_state = bytes
-        .first_chunk()
-        .map_or(PeerState::Left, |bits| fate_from_bits(u64::from_le_bytes(*bits)));
-    let rank = bytes.last_chunk().map_or(0, |number| u32::from_le_bytes(*number));
-    (Rank(rank), if let PeerState::Lost(how) = peer_state { how } else { ExitCause::Left })
+fn decode_gone(bytes: &[u8]) -> Option<Loss> {
+    Loss::from_bits(u64::from_le_bytes(*bytes.first_chunk()?))
 }
 
 /// What an agent has answered to a caller that is elsewhere; [`FarAnswer::outcome`] says what it
@@ -357,7 +353,7 @@ impl Job {
                 None
             }
             Turn::Over(rank) => {
-                Some(FarAnswer { state: GONE, reply: encode_gone(rank, self.peer_state(rank)) })
+                Some(FarAnswer { state: GONE, reply: encode_gone(self, caller, rank) })
             }
             _ => Some(FarAnswer::nobody()),
         }
@@ -437,9 +433,9 @@ impl Duty {
             ASKED => announce(&self.job, self.node, index),
             RUNNING => {
                 let runner = Rank(slot.runner.load(Ordering::Relaxed));
-                let reply = encode_gone(runner, self.job.peer_state(runner));
-                answer(slot, &memory, Ok(reply), GONE);
-                self.job.bell(Rank(index / CALL_SLOTS)).ring_if_watched(ANYTHING);
+                let caller = Rank(index / CALL_SLOTS);
+                answer(slot, &memory, Ok(encode_gone(&self.job, caller, runner)), GONE);
+                self.job.bell(caller).ring_if_watched(ANYTHING);
             }
             _ => {}
         }

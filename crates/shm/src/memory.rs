@@ -123,6 +123,8 @@ pub(crate) struct Member {
     /// How many of the departures it has got over.
     pub(crate) got_over: AtomicU32,
     pub(crate) cause: AtomicU64,
+    /// Whether its program has failed by itself.
+    pub(crate) failed: AtomicU32,
     /// See `succession`.
     serving: AtomicU32,
 }

@@ -3,8 +3,8 @@
 //!
 //! The first departure of a rank settles its number and its cause, and both are there before its
 //! fate is: whoever sees that a rank has departed sees why. What it has noted as its cause is that,
-//! and otherwise the first loss that its node knew of: who ends after a loss, and not by a signal,
-//! ends because of it.
+//! and otherwise the first loss that its node knew of: who ends after a loss, and not by a signal
+//! from outside, ends because of it.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -40,6 +40,8 @@ impl Job {
                 member.got_over.store(self.departures_numbered().load(SeqCst), SeqCst);
                 member.cause.store(0, SeqCst);
             }
+            // What was noted before stays the cause: the failure may be due to that.
+            Some(loss) if loss.rank == rank => member.failed.store(1, SeqCst),
             // A rank that left in order may have done so because of a loss that was noted before.
             Some(Loss { how: ExitCause::Left, .. }) if member.cause.load(SeqCst) != 0 => {}
             Some(loss) => member.cause.store(loss.to_bits(), SeqCst),
@@ -52,9 +54,9 @@ impl Job {
         if std::thread::panicking() {
             return PeerState::Lost(ExitCause::Panicked);
         }
-        match Loss::from_bits(self.member(rank).cause.load(SeqCst)) {
-            Some(loss) if loss.rank == rank => PeerState::Lost(loss.how),
-            _ => PeerState::Left,
+        match self.member(rank).failed.load(SeqCst) {
+            0 => PeerState::Left,
+            _ => PeerState::Lost(ExitCause::Failed),
         }
     }
 
@@ -65,18 +67,23 @@ impl Job {
         self.lose(rank, how);
     }
 
+    /// Tells everybody that the launcher has ended a rank of this node, which it does because of
+    /// the first loss, if there was one.
+    pub fn declare_stopped(&self, rank: Rank, how: ExitCause) {
+        self.settle_cause(rank, PeerState::Left);
+        self.lose(rank, how);
+    }
+
     /// Decides because of which loss a rank of this node ends, which cannot change any more when it
     /// has departed.
     pub fn settle_cause(&self, rank: Rank, end: PeerState) -> Option<Loss> {
         let cause = &self.member(rank).cause;
-        // A rank that has failed by itself has itself as its cause: it is the first.
-        let noted = Loss::from_bits(cause.load(SeqCst)).filter(|noted| noted.rank != rank);
+        let noted = Loss::from_bits(cause.load(SeqCst));
         if self.is_gone(rank) {
             return noted;
         }
         let settled = match end {
-            // It comes from outside, whatever the rank knew.
-            PeerState::Lost(ExitCause::Signal(_)) => None,
+            PeerState::Lost(how) if how.is_from_outside() => None,
             // That may have been a signal, and the rank may have known nothing.
             PeerState::Lost(ExitCause::Vanished) => noted,
             _ => noted.or_else(|| self.loss_known_to(rank)),
@@ -292,6 +299,41 @@ mod tests {
         job.note_cause(Rank(1), loss(3, KILLED));
         job.declare_lost(Rank(1), KILLED);
         assert_eq!(job.departure(Rank(1)).cause, None);
+    }
+
+    #[test]
+    fn who_is_killed_by_the_launcher_after_a_loss_is_its_consequence() {
+        let job = job(4);
+        job.declare_lost(Rank(3), KILLED);
+        job.declare_stopped(Rank(1), ExitCause::Signal(15));
+        assert_eq!(job.departure(Rank(1)).cause, loss(3, KILLED));
+    }
+
+    #[test]
+    fn who_aborts_after_a_loss_is_its_consequence() {
+        let abort = ExitCause::Signal(6);
+        let known = job(4);
+        known.declare_lost(Rank(3), KILLED);
+        known.declare_lost(Rank(1), abort);
+        assert_eq!(known.departure(Rank(1)).cause, loss(3, KILLED));
+        // The rank has read of a loss that its node has not heard of.
+        let noted = job(4);
+        noted.note_cause(Rank(1), loss(3, KILLED));
+        noted.declare_lost(Rank(1), abort);
+        assert_eq!(noted.departure(Rank(1)).cause, loss(3, KILLED));
+        let alone = job(4);
+        alone.declare_lost(Rank(1), abort);
+        assert_eq!(alone.departure(Rank(1)).cause, None);
+    }
+
+    #[test]
+    fn who_fails_after_it_has_noted_a_loss_ends_because_of_that() {
+        let job = job(4);
+        job.note_cause(Rank(1), loss(3, KILLED));
+        job.note_cause(Rank(1), loss(1, ExitCause::Failed));
+        assert_eq!(job.end_of(Rank(1)), PeerState::Lost(ExitCause::Failed));
+        job.declare_lost(Rank(1), ExitCause::Failed);
+        assert_eq!(first(&job), loss(3, KILLED));
     }
 
     #[test]

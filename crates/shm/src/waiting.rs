@@ -1,10 +1,12 @@
 //! How a rank waits on a real machine: spin while there is a processor for every rank, else yield a
-//! bounded number of times, then sleep until the bell rings.
+//! bounded number of times and for a bounded time, then sleep until the bell rings.
 //!
 //! A spinning rank answers fastest, but where ranks outnumber processors it keeps the very rank
 //! from running that it waits for. A yield costs a fraction of a sleep and a wake-up as long as the
 //! ranks share a scheduling group, so some yields come before the sleep. `farside bench ops`
-//! measures both (`barrier` at 2 and at 16 ranks).
+//! measures both (`barrier` at 2 and at 16 ranks). Beside programs that compute, each yield may
+//! take as long as all of their time slices, and what a rank waits for is written down when it
+//! sleeps: so yields end after a millisecond.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -23,9 +25,12 @@ const SPINS: u32 = 20_000;
 /// turn of one keeps the others' from coming.
 const YIELDS: u32 = 200;
 const YIELDS_OF_ALL: u32 = 3200;
-/// How many yields come between two looks at the clock, which costs as much as a yield where
-/// processes take turns: its memory is cold.
-const YIELDS_PER_LOOK: u32 = 20;
+/// The clock is looked at after so many yields, and whenever there have been twice as many as at
+/// the last look: where processes take turns it costs as much as a yield, since its memory is cold.
+const YIELDS_FIRST_LOOK: u32 = 4;
+/// For how long a waiter yields after the first look. Yields that take longer than this are given
+/// up after twice as many as come before that look.
+const YIELDING: Duration = Duration::from_millis(1);
 
 /// How a wait ended.
 pub(crate) enum Waited<R> {
@@ -86,13 +91,18 @@ pub(crate) fn wait<R>(
         if looks < spins {
             std::hint::spin_loop();
         } else if looks < spins + yields {
-            if (looks - spins) % YIELDS_PER_LOOK == YIELDS_PER_LOOK - 1
-                && clock.left() == Some(Duration::ZERO)
-            {
-                break Waited::TimedOut;
-            }
             std::thread::yield_now();
             spent.yields += 1;
+            let yielded = looks + 1 - spins;
+            if yielded >= YIELDS_FIRST_LOOK && yielded.is_power_of_two() {
+                if clock.left() == Some(Duration::ZERO) {
+                    // What happened during the yield counts.
+                    break ready().map_or(Waited::TimedOut, Waited::Ready);
+                }
+                if clock.runs_for() > YIELDING {
+                    looks = spins + yields;
+                }
+            }
         } else {
             let left = clock.left();
             if left == Some(Duration::ZERO) {
@@ -142,31 +152,111 @@ impl Job {
     }
 }
 
-/// A timeout that starts to run when it is first looked at: most waits are over before.
+/// A clock that starts to run when it is first looked at: most waits are over before.
 struct Clock {
     timeout: Option<Duration>,
-    deadline: Option<Instant>,
+    begin: Option<Instant>,
+    now: Option<Instant>,
 }
 
 impl Clock {
     fn new(timeout: Option<Duration>) -> Clock {
-        Clock { timeout, deadline: None }
+        Clock { timeout, begin: None, now: None }
     }
 
-    /// How long there is still to wait; `None` if there is no limit.
+    /// Looks at the clock: how long there is still to wait; `None` if there is no limit.
     fn left(&mut self) -> Option<Duration> {
-        let timeout = self.timeout?;
-        match self.deadline {
-            Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
-            None => {
-                self.deadline = Instant::now().checked_add(timeout);
-                if self.deadline.is_none() {
-                    // A time out of the clock's range is no limit.
-                    self.timeout = None;
-                    return None;
-                }
-                Some(timeout)
-            }
+        let now = Instant::now();
+        self.now = Some(now);
+        let begin = *self.begin.get_or_insert(now);
+        // A time out of the clock's range is no limit.
+        let timeout = self.timeout.filter(|&timeout| begin.checked_add(timeout).is_some())?;
+        Some(timeout.saturating_sub(now - begin))
+    }
+
+    /// How long the clock had run at the last look.
+    fn runs_for(&self) -> Duration {
+        self.now.zip(self.begin).map_or(Duration::ZERO, |(now, begin)| now - begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farside_fabric::Topology;
+    use farside_fabric::record::Activity;
+
+    use super::*;
+    use crate::Config;
+
+    /// Notes after how many looks the wait was told to last.
+    struct Noted<'a> {
+        looks: &'a Cell<u32>,
+        lasts: Cell<u32>,
+    }
+
+    impl Lasting for Noted<'_> {
+        fn lasts(&self) -> Option<Duration> {
+            self.lasts.set(self.looks.get());
+            None
         }
+
+        fn activity(&self) -> Activity {
+            unreachable!("nobody asks")
+        }
+    }
+
+    #[test]
+    fn a_waiter_whose_yields_take_long_sleeps_after_a_few() {
+        let mut config = Config::new(Topology::flat(64), 4096);
+        config.arena_bytes = 1 << 20;
+        let job = Job::create(&config).unwrap();
+        let looks = Cell::new(0);
+        let noted = Noted { looks: &looks, lasts: Cell::new(0) };
+        let site = Site {
+            job: &job,
+            bell: job.bell(Rank(0)),
+            bits: ANYTHING,
+            known_departures: 0,
+            timeout: None,
+            soon: true,
+            spins: false,
+            lasting: Some(&noted),
+        };
+        // Each look stands for a yield beside programs that compute.
+        let ready = || {
+            looks.set(looks.get() + 1);
+            // sleep: a processor that others have taken.
+            std::thread::sleep(2 * YIELDING);
+            (noted.lasts.get() != 0).then_some(())
+        };
+        let effort = Cell::new(Effort::default());
+        assert!(matches!(wait(site, ready, &effort), Waited::Ready(())));
+        assert!(
+            noted.lasts.get() <= 2 * YIELDS_FIRST_LOOK + 1,
+            "it was noted after {} looks, {:?}",
+            noted.lasts.get(),
+            effort.get()
+        );
+    }
+
+    #[test]
+    fn a_limit_ends_a_wait_that_yields() {
+        let mut config = Config::new(Topology::flat(64), 4096);
+        config.arena_bytes = 1 << 20;
+        let job = Job::create(&config).unwrap();
+        let site = Site {
+            timeout: Some(Duration::from_micros(1)),
+            soon: true,
+            spins: false,
+            ..Site::until_told(&job, job.bell(Rank(0)), 0)
+        };
+        let effort = Cell::new(Effort::default());
+        let never = || {
+            // sleep: a processor that others have taken.
+            std::thread::sleep(Duration::from_millis(1));
+            None::<()>
+        };
+        assert!(matches!(wait(site, never, &effort), Waited::TimedOut));
+        assert!(effort.get().yields <= 2 * u64::from(YIELDS_FIRST_LOOK), "{:?}", effort.get());
     }
 }

@@ -9,7 +9,7 @@
 //! - [`watch`]: looks at a job now and then, and tells when ranks have waited for too long;
 //! - [`process`]: what the system says of a process.
 //!
-//! The doctor computes which ranks can still go on: a rank that computes can; a rank that waits
+//! The doctor computes which ranks can still go on: a rank that runs can; a rank that waits
 //! can if whoever it waits for can: the holder of its lock, *all* members that its collective
 //! misses, *any* rank that may write its word. What is left is *stuck*: nothing that the ranks do
 //! can change it. Waits that last while somebody can go on are *slow*.

@@ -25,6 +25,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use farside_apps::output::check_target;
 use farside_bench::driver::{self, Plan, Setting};
+use farside_bench::load::{Beside, Spent, busy_before};
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
 use farside_job::{Kind, parse_bytes};
@@ -203,7 +204,13 @@ impl Common {
             let nodes: Vec<String> = self.nodes.iter().map(u32::to_string).collect();
             bail!("--nodes {}: one number of nodes at a time here", nodes.join(","));
         }
-        self.setting_with(self.nodes.first().copied(), ranks, usual_ms)
+        let setting = self.setting_with(self.nodes.first().copied(), ranks, usual_ms)?;
+        let load = || std::fs::read_to_string("/proc/loadavg").ok();
+        if let Some(load) = load().filter(|_| setting.sim.is_none()) {
+            let processors = std::thread::available_parallelism().map_or(1, |it| it.get() as u32);
+            busy_before(&load, processors).iter().for_each(|busy| complain(busy));
+        }
+        Ok(setting)
     }
 
     fn setting_with(&self, nodes: Option<u32>, ranks: Vec<u32>, usual_ms: u64) -> Result<Setting> {
@@ -245,13 +252,19 @@ impl Common {
         })
     }
 
-    fn show(&self, report: &Report) -> Result<ExitCode> {
+    fn show(&self, report: &Report, beside: Option<Beside>) -> Result<ExitCode> {
         writeln!(std::io::stdout(), "{}", report.table)?;
         for trouble in &report.troubles {
             complain(trouble);
         }
+        // Virtual time does not pass by what others do.
+        let is_real = report.records.iter().all(|record| record.fabric != "sim");
+        let busy = beside.filter(|_| is_real).and_then(|it| Some((it, it.warning()?)));
+        if let Some((_, warning)) = &busy {
+            complain(warning);
+        }
         if let Some(path) = &self.json {
-            write_json(path, &report.records)?;
+            write_json(path, &report.records, busy.map(|(beside, _)| beside))?;
         }
         if let Some(directory) = &self.plot {
             (report.plot)(&report.records, directory)?;
@@ -262,8 +275,10 @@ impl Common {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let before = Spent::now();
     let (common, report) = report(arguments.bench)?;
-    common.show(&report)
+    let beside = before.zip(Spent::now()).map(|(before, now)| now.since(before));
+    common.show(&report, beside)
 }
 
 /// Runs a bench by its arguments, as `farside bench` takes them, and returns its records.
@@ -301,10 +316,15 @@ fn report(bench: Bench) -> Result<(Common, Report)> {
     }
 }
 
-fn write_json(path: &Path, records: &[Record]) -> Result<()> {
+/// Writes the records, with what others used of the machine if that was much.
+fn write_json(path: &Path, records: &[Record], busy: Option<Beside>) -> Result<()> {
     let mut file =
         std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     for record in records {
+        let record = busy.iter().fold(record.clone(), |record, busy| {
+            let record = record.figure("processors_used_by_others", busy.used);
+            record.figure("processors_stolen", busy.stolen)
+        });
         writeln!(file, "{}", record.to_json_line())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }

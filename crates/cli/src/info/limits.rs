@@ -164,11 +164,24 @@ fn process_handles() -> Limit {
 }
 
 fn userfault() -> Limit {
-    let works = farside_pager::has_userfault();
-    let advice = "shared pages (dsm) use SIGSEGV instead; to allow it: `sysctl -w \
-                  vm.unprivileged_userfaultfd=1`";
-    let note = if works { "" } else { advice }.to_owned();
-    Limit { name: "userfaultfd", value: json!(works), unit: "", enough: None, note }
+    let tried = farside_pager::try_userfault();
+    let note = tried.map_or_else(without_userfault, |()| String::new());
+    Limit { name: "userfaultfd", value: json!(tried.is_ok()), unit: "", enough: None, note }
+}
+
+/// What shared pages do without userfaultfd, and why.
+fn without_userfault(error: farside_pager::Error) -> String {
+    let why = std::io::Error::from_raw_os_error(error.errno);
+    let cure = if error.errno == rustix::io::Errno::INVAL.raw_os_error() {
+        "this kernel's cannot watch shared memory, Linux 6.4 can"
+    } else {
+        "to allow it: `sysctl -w vm.unprivileged_userfaultfd=1`"
+    };
+    format!(
+        "shared pages (dsm) are protected by mprotect and SIGSEGV instead, because {} fails: \
+         {why}; {cure}",
+        error.call
+    )
 }
 
 /// Ranks of preloaded MPI programs let each other in, which is enough up to scope 1.

@@ -22,7 +22,7 @@ pub(crate) struct RankRow {
     pub(crate) rank: u32,
     pub(crate) node: u32,
     pub(crate) process: u32,
-    /// In a word: `computes`, `waits`, `stopped`, `left`.
+    /// In a word: `runs`, `waits`, `stopped`, `left`.
     pub(crate) state: &'static str,
     /// For how long, in nanoseconds.
     pub(crate) for_ns: u64,
@@ -126,16 +126,16 @@ fn row(before: Option<&RankView>, rank: &RankView, after: &Snapshot, seconds: f6
         (RankState::Alive, _) if rank.system.is_none() => "gone",
         (RankState::Alive, _) if stopped => "stopped",
         (RankState::Alive, Some(_)) => "waits",
-        (RankState::Alive, None) => "computes",
+        (RankState::Alive, None) => "runs",
     };
-    let is_there = matches!(state, "waits" | "computes" | "stopped");
+    let is_there = matches!(state, "waits" | "runs" | "stopped");
     let rate = |now: u64, then: u64| {
         if seconds > 0.0 { now.saturating_sub(then) as f64 / seconds } else { 0.0 }
     };
     let of = |count: fn(&RankView) -> u64| rate(count(rank), before.map_or(0, count));
     let sleeps = |rank: &RankView| rank.contexts.iter().map(|context| context.sleeps).sum::<u64>();
     let does = match (state, waits.or(rank.contexts.first())) {
-        ("waits" | "computes", Some(context)) => describer.context(context),
+        ("waits" | "runs", Some(context)) => describer.context(context),
         _ => String::new(),
     };
     RankRow {

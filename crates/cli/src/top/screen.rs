@@ -183,8 +183,8 @@ fn draw_ranks(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
 /// What a rank does, as far as its state does not say so already.
 fn does(row: &RankRow, is_wide: bool) -> String {
     let does = match (row.state, row.held.first()) {
-        ("computes", Some(held)) => format!("holds {held}"),
-        ("computes", None) => String::new(),
+        ("runs", Some(held)) => format!("holds {held}"),
+        ("runs", None) => String::new(),
         _ => {
             let known = ["waits for ", "is in "];
             let does = known.iter().find_map(|known| row.does.strip_prefix(known));
@@ -303,7 +303,7 @@ mod tests {
         let ranks = (0..3)
             .map(|rank| RankRow {
                 rank,
-                state: if rank == 1 { "waits" } else { "computes" },
+                state: if rank == 1 { "waits" } else { "runs" },
                 for_ns: 12_300_000_000,
                 does: "waits for lock `table` (src/main.rs:33)".into(),
                 peers: vec![(0, 1000.0), (2, 10.0)],
@@ -347,7 +347,7 @@ mod tests {
             assert!(shown(&state, width).contains("lock `table`"), "{}", shown(&state, width));
             press(&mut state, KeyCode::Tab);
             let waits = shown(&state, width);
-            assert!(waits.contains("12.3 s") && !waits.contains("computes"), "{waits}");
+            assert!(waits.contains("12.3 s") && !waits.contains("runs"), "{waits}");
             press(&mut state, KeyCode::Char('4'));
             assert!(shown(&state, width).contains("@@  .."), "{}", shown(&state, width));
             press(&mut state, KeyCode::Char('?'));
@@ -371,7 +371,7 @@ mod tests {
         row.does = "is in barrier 8 of team `world` (src/main.rs:68)".into();
         assert_eq!(does(&row, true), "barrier 8 of team `world` (src/main.rs:68)");
         assert_eq!(does(&row, false), "barrier 8 (main.rs:68)");
-        (row.state, row.does) = ("computes", "computes".into());
+        (row.state, row.does) = ("runs", "runs".into());
         assert_eq!(does(&row, true), "");
         row.held = vec!["lock `table` (src/main.rs:31)".into()];
         assert_eq!(does(&row, false), "holds lock `table` (main.rs:31)");
@@ -390,7 +390,7 @@ mod tests {
     fn empty_views_say_so() {
         let mut model = model();
         model.locks.clear();
-        model.ranks.iter_mut().for_each(|rank| rank.state = "computes");
+        model.ranks.iter_mut().for_each(|rank| rank.state = "runs");
         let mut state = State::new(false);
         for (view, words) in [('2', "no lock is held"), ('3', "no rank waits")] {
             state.press(KeyEvent::from(KeyCode::Char(view)), &model);

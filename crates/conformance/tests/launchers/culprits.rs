@@ -1,7 +1,7 @@
 //! Ranks are killed under launchers that are not ours, where each process watches the others of its
 //! node: every survivor must name the killed rank, and nobody whose end is a consequence.
 
-use farside_conformance::churn::{DELAY, FAILS, KINDS, VICTIM};
+use farside_conformance::churn::{ABORTS, DELAY, FAILS, KINDS, VICTIM};
 
 use crate::support::{Launcher, PROGRAM, run, shared_files, wanted};
 
@@ -10,7 +10,9 @@ const RANKS: usize = 4;
 /// How many ranks are killed under each launcher: with those of `culprits` of the command, 24 in
 /// all, or 400.
 fn kills() -> usize {
-    if std::env::var_os("FARSIDE_LONG").is_some() { 40 } else { 3 }
+    let asked = std::env::var("FARSIDE_KILLS").ok().and_then(|number| number.parse().ok());
+    let long = std::env::var_os("FARSIDE_LONG").map(|_| 40);
+    asked.or(long).unwrap_or(3)
 }
 
 /// Who is named as lost in a line, behind the number of the rank that says so.
@@ -34,9 +36,10 @@ fn every_survivor_names_the_killed_rank(launcher: Launcher) {
             .command(RANKS as u32, &["sh", "-c", &script])
             .env(VICTIM, victim.to_string())
             .env(DELAY, delay_us.to_string())
-            .env(FAILS, "1")
+            // Where one process hosts what tells the other nodes, its abort is theirs.
+            .env(FAILS, if nodes == 1 && kill % 4 == 2 { ABORTS } else { "exit" })
             .env("FARSIDE_NODES", nodes.to_string())
-            .env("FARSIDE_PEER_TIMEOUT", "1"));
+            .env("FARSIDE_PEER_TIMEOUT", "2"));
         for survivor in (0..RANKS).filter(|&rank| rank != victim) {
             let begin = format!("rank {survivor}: churn-{kind}: ");
             let line =

@@ -111,7 +111,7 @@ impl Endpoint {
         if port.has_background() {
             return if done(&mut port) { Worked::Done } else { Worked::InBackground(port.news()) };
         }
-        let looks_again_soon = looks > 0 && looks < LOOKS && self.sleeps_first.get() == 0;
+        let looks_again_soon = looks > 0 && !self.sleeps_next(looks);
         if looks_again_soon {
             port.look();
         } else {
@@ -120,9 +120,13 @@ impl Endpoint {
         if done(&mut port) {
             return Worked::Done;
         }
-        let looks_again = looks < LOOKS && self.sleeps_first.get() == 0;
-        let nap = if looks_again { None } else { port.sleep_limit() };
+        let nap = if self.sleeps_next(looks) { port.sleep_limit() } else { None };
         Worked::NotYet(nap.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP))
+    }
+
+    /// Returns whether a thread that has looked so often sleeps before it looks again.
+    fn sleeps_next(&self, looks: u32) -> bool {
+        looks >= LOOKS || self.sleeps_first.get() != 0
     }
 
     /// Lets others run, or sleeps until a datagram comes, at most for `longest`.
@@ -135,7 +139,7 @@ impl Endpoint {
     ) {
         let mut spent = self.effort.get();
         let sleeps_first = self.sleeps_first.get();
-        if *looks < LOOKS && sleeps_first == 0 && !matches!(worked, Worked::InBackground(_)) {
+        if !self.sleeps_next(*looks) && !matches!(worked, Worked::InBackground(_)) {
             *looks += 1;
             spent.yields += 1;
             let yielded_ns = now_ns();
@@ -349,7 +353,7 @@ impl Endpoint {
             if left == Some(Duration::ZERO) {
                 return Ok(Wake::TimedOut);
             }
-            if let Some(lasting) = wait.lasting.filter(|_| looks >= LOOKS) {
+            if let Some(lasting) = wait.lasting.filter(|_| self.sleeps_next(looks)) {
                 lasting.lasts();
             }
             self.rest(
@@ -389,7 +393,7 @@ impl Endpoint {
                 // told of, but those come soon.
                 looks = LOOKS;
             }
-            if let Some(lasting) = wait.lasting.filter(|_| looks >= LOOKS) {
+            if let Some(lasting) = wait.lasting.filter(|_| self.sleeps_next(looks)) {
                 lasting.lasts();
             }
             let patience = self.port().sleep_limit().unwrap_or(LONGEST_SLEEP);

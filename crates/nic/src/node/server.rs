@@ -219,6 +219,16 @@ impl NodeServer {
     /// Declares a rank of this node lost, here and to all nodes.
     pub fn declare_lost(&self, rank: Rank, how: ExitCause) {
         self.job.declare_lost(rank, how);
+        self.report_lost(rank, how);
+    }
+
+    /// Declares that the launcher has ended a rank of this node, here and to all nodes.
+    pub fn declare_stopped(&self, rank: Rank, how: ExitCause) {
+        self.job.declare_stopped(rank, how);
+        self.report_lost(rank, how);
+    }
+
+    fn report_lost(&self, rank: Rank, how: ExitCause) {
         if let Some(running) = &*lock(&self.agent) {
             self.table.wake_sleepers(&running.wakeup);
             let (peer_state, cause) = (PeerState::Lost(how), self.job.departure(rank).cause);

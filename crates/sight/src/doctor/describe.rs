@@ -22,7 +22,7 @@ impl<'a> Describer<'a> {
     pub fn context(&self, context: &ContextView) -> String {
         match &context.activity {
             Some(activity) => self.activity(activity),
-            None => "computes".to_owned(),
+            None => "runs".to_owned(),
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(ranks(&[0, 2, 4, 5, 6]), "ranks 0, 2 and 4-6");
         assert_eq!(ranks(&[]), "no rank");
         assert_eq!(plural("is in barrier 3"), "are in barrier 3");
-        assert_eq!(plural("computes"), "compute");
+        assert_eq!(plural("runs"), "run");
         assert_eq!(time(12_300_000_000), "12.3 s");
         assert_eq!(time(5_000_000), "5 ms");
         assert_eq!(time(125_000_000_000), "2 min 5 s");

@@ -15,7 +15,7 @@ pub(super) fn all(progress: &Progress<'_>, describer: &Describer<'_>) -> Vec<Fin
     findings.extend(finder.different_collectives());
     findings.extend(finder.words());
     findings.extend(finder.missing_members());
-    findings.extend(finder.computing_holders());
+    findings.extend(finder.running_holders());
     findings.extend(finder.silent());
     findings.extend(finder.not_joined());
     findings.extend(finder.oversubscribed());
@@ -65,7 +65,7 @@ fn does(
             let waits = rank.contexts.iter().any(|context| context.activity.is_some());
             let since = since.filter(|&since| since != 0 && !waits).or(Some(rank.joined_ns));
             let for_ns = since.map(|since| progress.after.taken_ns.saturating_sub(since));
-            let does = if waits { "makes progress" } else { "computes" };
+            let does = if waits { "makes progress" } else { "runs" };
             (does.to_owned(), for_ns.filter(|_| !waits))
         }
     }
@@ -339,9 +339,9 @@ impl Finder<'_> {
             1 => "; 1 more is missing".to_owned(),
             _ => format!("; {others} more are missing"),
         };
-        let computes = matches!(self.progress.doing_of(first), Some(Doing::Runs));
+        let runs = matches!(self.progress.doing_of(first), Some(Doing::Runs));
         Finding {
-            kind: if computes { FindingKind::Computes } else { FindingKind::MissingMember },
+            kind: if runs { FindingKind::Runs } else { FindingKind::MissingMember },
             ranks: missing.to_vec(),
             what: format!(
                 "{} of {members} ranks {}; rank {first} has not come: it {does}{lasts}{}{others}",
@@ -353,7 +353,7 @@ impl Finder<'_> {
         }
     }
 
-    /// What the system says of a rank that computes.
+    /// What the system says of a rank that runs.
     fn system(&self, rank: u32) -> String {
         let view = self.rank(rank);
         let Some(system) = view.system.as_ref() else { return String::new() };
@@ -361,7 +361,7 @@ impl Finder<'_> {
             return String::new();
         }
         let state = match system.state {
-            'R' => "runs".to_owned(),
+            'R' => "is runnable".to_owned(),
             _ if !system.sleeps_in.is_empty() => format!("sleeps in {}", system.sleeps_in),
             'D' => "waits for a device".to_owned(),
             _ => "sleeps outside of this library".to_owned(),
@@ -369,8 +369,8 @@ impl Finder<'_> {
         format!(" (process {} {state})", view.process)
     }
 
-    /// Locks whose holder computes while others wait.
-    fn computing_holders(&self) -> Vec<Finding> {
+    /// Locks whose holder runs while others wait.
+    fn running_holders(&self) -> Vec<Finding> {
         let mut told: Vec<u32> = Vec::new();
         let mut found = Vec::new();
         for (_, context, activity) in self.progress.waiting() {
@@ -388,10 +388,10 @@ impl Finder<'_> {
                 let (_, for_ns) = does(self.progress, self.describer, self.rank(holder));
                 let lasts = for_ns.map_or(String::new(), |ns| format!(" for {}", time(ns)));
                 found.push(Finding {
-                    kind: FindingKind::Computes,
+                    kind: FindingKind::Runs,
                     ranks: vec![holder],
                     what: format!(
-                        "rank {holder} holds {lock}{} and computes{lasts}{}; {} for it",
+                        "rank {holder} holds {lock}{} and runs{lasts}{}; {} for it",
                         bracketed(place),
                         self.system(holder),
                         verb(&waiters, "waits", "wait")
@@ -493,7 +493,7 @@ impl Finder<'_> {
         vec![Finding {
             kind: FindingKind::Oversubscribed,
             what: format!(
-                "{busy} ranks compute at a time, on {} processors: each gets a part of one",
+                "{busy} ranks run at a time, on {} processors: each gets a part of one",
                 after.processors
             ),
             ranks: alive,

@@ -89,8 +89,8 @@ pub enum FindingKind {
     UnnoticedChange,
     /// No rank that could write a word can go on.
     UnwrittenWord,
-    /// A rank computes while others wait for it.
-    Computes,
+    /// A rank runs while others wait for it.
+    Runs,
     /// A rank has not joined.
     NotJoined,
     /// A peer does not answer.

@@ -27,7 +27,7 @@ fn rank(rank: u32, context: ContextView) -> RankView {
     }
 }
 
-fn computes() -> ContextView {
+fn runs() -> ContextView {
     ContextView { is_there: true, since_ns: NOW - 12 * SECOND, ..ContextView::default() }
 }
 
@@ -94,14 +94,14 @@ fn a_lock_and_a_barrier_can_be_a_cycle() {
 }
 
 #[test]
-fn whoever_waits_for_a_rank_that_computes_is_slow() {
+fn whoever_waits_for_a_rank_that_runs_is_slow() {
     let in_barrier = || waits(barrier(3, &[3, 2, 3]));
-    let found = diagnosis(vec![in_barrier(), computes(), in_barrier()]);
-    assert_eq!((found.verdict, kinds(&found)), (Verdict::Slow, vec![FindingKind::Computes]));
+    let found = diagnosis(vec![in_barrier(), runs(), in_barrier()]);
+    assert_eq!((found.verdict, kinds(&found)), (Verdict::Slow, vec![FindingKind::Runs]));
     assert!(found.findings[0].what.contains("2 of 3 ranks are in barrier 3"));
     let lock = || waits(activity(Kind::Lock, "mcs", 0));
-    let found = diagnosis(vec![holds(computes(), 0), lock(), lock()]);
-    assert_eq!((found.verdict, kinds(&found)), (Verdict::Slow, vec![FindingKind::Computes]));
+    let found = diagnosis(vec![holds(runs(), 0), lock(), lock()]);
+    assert_eq!((found.verdict, kinds(&found)), (Verdict::Slow, vec![FindingKind::Runs]));
     let said = &found.findings[0].what;
     assert!(said.contains("rank 0 holds lock `table` (main.rs:9)"), "{said}");
     assert!(said.contains("ranks 1 and 2 wait for it"), "{said}");
@@ -127,14 +127,14 @@ fn words_that_nobody_can_write_are_told_of() {
     elsewhere.word.as_mut().unwrap().others = vec![(32, 7)];
     let found = diagnosis(vec![waits(elsewhere), waits(barrier(1, &[0, 1]))]);
     assert!(found.findings[0].what.contains("word 4 holds 7"), "{:?}", found.findings);
-    // One of the ranks that could write it computes.
-    let found = diagnosis(vec![waits(word(0, 0)), computes()]);
+    // One of the ranks that could write it runs.
+    let found = diagnosis(vec![waits(word(0, 0)), runs()]);
     assert_eq!(found.verdict, Verdict::Slow);
 }
 
 #[test]
-fn a_change_that_woke_nobody_is_told_of_although_others_compute() {
-    let found = diagnosis(vec![waits(word(0, 1)), computes()]);
+fn a_change_that_woke_nobody_is_told_of_although_others_run() {
+    let found = diagnosis(vec![waits(word(0, 1)), runs()]);
     assert_eq!(
         (found.verdict, kinds(&found)),
         (Verdict::Stuck, vec![FindingKind::UnnoticedChange])
@@ -147,7 +147,7 @@ fn a_change_that_woke_nobody_is_told_of_although_others_compute() {
 
 #[test]
 fn a_stopped_process_is_what_others_wait_for() {
-    let mut ranks = vec![rank(0, waits(barrier(1, &[1, 0]))), rank(1, computes())];
+    let mut ranks = vec![rank(0, waits(barrier(1, &[1, 0]))), rank(1, runs())];
     ranks[1].system = Some(ProcessView { state: 'T', ..ProcessView::default() });
     let snapshot = snapshot(ranks);
     let found = diagnose(&snapshot, &snapshot);
@@ -168,7 +168,7 @@ fn what_changes_between_two_looks_is_not_stuck() {
 #[test]
 fn a_thread_with_nothing_to_do_does_not_hide_a_wait() {
     let mut ranks = vec![rank(0, waits(barrier(2, &[2, 1]))), rank(1, waits(word(0, 0)))];
-    ranks[1].contexts.push(computes());
+    ranks[1].contexts.push(runs());
     let after = snapshot(ranks);
     assert_eq!(diagnose(&after, &after).verdict, Verdict::Stuck);
     let mut busy = after.clone();
@@ -188,7 +188,7 @@ fn different_collectives_and_lost_ranks_are_told_of() {
     other.name = "broadcast".into();
     let found = diagnosis(vec![waits(barrier(5, &[5, 5])), waits(other)]);
     assert!(kinds(&found).contains(&FindingKind::DifferentCollectives), "{found:?}");
-    let mut ranks = vec![rank(0, computes()), rank(1, computes()), rank(2, computes())];
+    let mut ranks = vec![rank(0, runs()), rank(1, runs()), rank(2, runs())];
     ranks[1].state = RankState::Lost("was killed by signal 9".into());
     ranks[2].system = None;
     let snapshot = snapshot(ranks);
@@ -199,7 +199,7 @@ fn different_collectives_and_lost_ranks_are_told_of() {
 
 #[test]
 fn a_snapshot_survives_json() {
-    let snapshot = snapshot(vec![rank(0, holds(waits(word(1, 2)), 8)), rank(1, computes())]);
+    let snapshot = snapshot(vec![rank(0, holds(waits(word(1, 2)), 8)), rank(1, runs())]);
     let text = serde_json::to_string(&snapshot).unwrap();
     assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
 }

@@ -192,7 +192,8 @@ impl LockWords {
             TimeLimit::AtMost(time) => Some(time),
             TimeLimit::DoNotWait => Some(Duration::ZERO),
         };
-        let mut looks = 0;
+        let longest = left.unwrap_or_default();
+        let (mut looks, begin_ns) = (0, left.map_or(0, |_| context.now_ns()));
         loop {
             if attempt()? {
                 return Ok(true);
@@ -201,6 +202,9 @@ impl LockWords {
             let paused = match &mut left {
                 Some(left) if left.is_zero() => return Ok(false),
                 Some(left) if looks % LOOKS == 0 => {
+                    // The looks take time, too, and much of it where others have the processor.
+                    let passed = Duration::from_nanos(context.now_ns().saturating_sub(begin_ns));
+                    *left = (*left).min(longest.saturating_sub(passed));
                     let slice = (*left / 8).clamp(SLICE_MIN, SLICE_MAX).min(*left);
                     *left -= slice;
                     self.pause(context, slice)
