@@ -103,7 +103,7 @@ impl Context {
     pub fn post_call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<()> {
         self.finish_oldest_calls(UNANSWERED_MAX - 1)?;
         if let Started::Pending(ticket) = self.start_call(node, handler, bytes)? {
-            self.calls.0.borrow_mut().push((node, ticket));
+            self.parts.calls.0.borrow_mut().push((node, ticket));
         }
         Ok(())
     }
@@ -117,8 +117,8 @@ impl Context {
     /// Waits until no more than so many posted calls are unanswered.
     #[track_caller]
     fn finish_oldest_calls(&self, rest: usize) -> Result<()> {
-        while self.calls.0.borrow().len() > rest {
-            let (node, ticket) = self.calls.0.borrow_mut().remove(0);
+        while self.parts.calls.0.borrow().len() > rest {
+            let (node, ticket) = self.parts.calls.0.borrow_mut().remove(0);
             self.finish_call(node, ticket)?;
         }
         Ok(())

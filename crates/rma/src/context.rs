@@ -1,6 +1,7 @@
 //! A thread's access to the job: one-sided operations on places, ordering, calls.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,6 +33,16 @@ use crate::waiting::FailureScope;
 /// A [`World`](crate::World) is the context of the rank's first thread; further threads take theirs
 /// with [`Context::context`]. All one-sided operations are methods of it.
 pub struct Context {
+    pub(crate) parts: Parts,
+    alone: PhantomData<dyn EachThreadTakesAContextOfItsOwn + Send>,
+}
+
+/// What a context cannot be shared by: its name is what the compiler says when a thread borrows
+/// one, instead of a list of all that a context is made of.
+trait EachThreadTakesAContextOfItsOwn {}
+
+/// What a context is made of.
+pub(crate) struct Parts {
     fabric: Box<dyn Connection>,
     rank: Rank,
     ranks: u32,
@@ -61,6 +72,10 @@ pub struct Context {
     /// What is told of places and of own memory, if this job is checked for races.
     watch: Option<Arc<dyn Watch>>,
 }
+
+// SAFETY: nobody has `Parts` but a `Context`, which is not `Sync`: no reference to them gets to
+// another thread.
+unsafe impl Sync for Parts {}
 
 /// What the contexts of a rank have in common.
 #[derive(Default)]
@@ -92,7 +107,7 @@ impl Context {
         let unfreed = Arc::new(Unfreed::new(rank, failures.clone()));
         let telling = Telling::new(job.state.records());
         let watch = fabric.watch();
-        Ok(Context {
+        let parts = Parts {
             rank,
             ranks,
             direct_atomics,
@@ -112,26 +127,27 @@ impl Context {
             calls: PostedCalls::default(),
             watch,
             fabric,
-        })
+        };
+        Ok(Context { parts, alone: PhantomData })
     }
 
     /// Returns this rank's number.
     #[inline]
     pub fn rank(&self) -> Rank {
-        self.rank
+        self.parts.rank
     }
 
     /// Returns what is to be told of places and of own memory, if this job is checked for races.
     #[inline]
     pub fn watch(&self) -> Option<&Arc<dyn Watch>> {
-        self.watch.as_ref()
+        self.parts.watch.as_ref()
     }
 
     /// Says where the program called the operation that follows.
     #[inline]
     #[track_caller]
     pub(crate) fn note_place(&self) {
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &self.parts.watch {
             watch.at(Location::caller());
         }
     }
@@ -149,7 +165,7 @@ impl Context {
     /// # window.free(world) }).unwrap();
     /// ```
     pub fn failed_call(&self, error: &Error) -> Option<FailedCall> {
-        self.failed.with(error)
+        self.parts.failed.with(error)
     }
 
     /// Notes that the call which the program is in fails with `error`, and returns it.
@@ -162,33 +178,33 @@ impl Context {
             Some(purpose) => (Some(purpose.name), purpose.place),
             None => (None, Location::caller()),
         };
-        self.failed.note(&error, name, place);
+        self.parts.failed.note(&error, name, place);
         error
     }
 
     pub(crate) fn failed_calls(&self) -> &Arc<FailedCalls> {
-        &self.failed
+        &self.parts.failed
     }
 
     /// Returns how many ranks the job has.
     #[inline]
     pub fn size(&self) -> u32 {
-        self.ranks
+        self.parts.ranks
     }
 
     /// Returns all ranks, in order.
     pub fn ranks(&self) -> impl DoubleEndedIterator<Item = Rank> + ExactSizeIterator + use<> {
-        (0..self.ranks).map(Rank)
+        (0..self.parts.ranks).map(Rank)
     }
 
     /// Returns the job's topology: which node, socket, … each rank is on.
     pub fn topology(&self) -> &Topology {
-        self.fabric.job().topology
+        self.parts.fabric.job().topology
     }
 
     /// Returns this rank's view of the job.
     pub fn job(&self) -> JobView<'_> {
-        self.fabric.job()
+        self.parts.fabric.job()
     }
 
     /// Returns the state of `peer`, which must be a rank of the job.
@@ -209,7 +225,7 @@ impl Context {
 
     /// Returns the fabric's connection underneath.
     pub fn fabric(&self) -> &dyn Connection {
-        &*self.fabric
+        &*self.parts.fabric
     }
 
     /// Makes a context for another thread of this rank.
@@ -231,11 +247,12 @@ impl Context {
     /// ```
     pub fn context(&self) -> Result<Context> {
         let shared = Shared {
-            contexts: self.landings.contexts(),
-            segments: self.segments.clone(),
-            failed: self.failed.clone(),
+            contexts: self.parts.landings.contexts(),
+            segments: self.parts.segments.clone(),
+            failed: self.parts.failed.clone(),
         };
-        let context = Context::beside(self.fabric.context()?, shared, self.prices.get())?;
+        let context =
+            Context::beside(self.parts.fabric.context()?, shared, self.parts.prices.get())?;
         context.find_places_by(self.place_finder());
         Ok(context)
     }
@@ -244,77 +261,78 @@ impl Context {
     /// ranks of a node share, in the simulator this rank's virtual time. Zero on a fabric without a
     /// clock.
     pub fn now_ns(&self) -> u64 {
-        self.fabric.clock().map_or(0, |clock| clock.now_ns())
+        self.parts.fabric.clock().map_or(0, |clock| clock.now_ns())
     }
 
     /// Computes for so long: stands for a program's own work in measurements. Nothing on a fabric
     /// without a clock.
     pub fn work(&self, ns: u64) {
-        if let Some(clock) = self.fabric.clock() {
+        if let Some(clock) = self.parts.fabric.clock() {
             clock.work(ns);
         }
     }
 
     /// Returns what this context has done so far.
     pub fn counters(&self) -> Counters {
-        self.tally.read(self.job().state.effort())
+        self.parts.tally.read(self.job().state.effort())
     }
 
     /// A name for a new segment; `None` when this rank has given all that it has.
     pub(crate) fn name_segment(&self) -> Option<SegmentId> {
         let next = |count: u32| count.checked_add(1);
-        let before = self.segments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        Some(SegmentId::named_by(self.rank, before + 1))
+        let before =
+            self.parts.segments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        Some(SegmentId::named_by(self.parts.rank, before + 1))
     }
 
     /// Pretends that this rank has named so many segments: for tests of what happens when no name
     /// is left.
     #[doc(hidden)]
     pub fn have_named(&self, count: u32) {
-        self.segments.store(count, Ordering::Relaxed);
+        self.parts.segments.store(count, Ordering::Relaxed);
     }
 
     /// This rank's own part of the first segment.
     pub(crate) fn root(&self) -> &Mapped {
-        &self.root
+        &self.parts.root
     }
 
     pub(crate) fn departures_polled(&self) -> &Cell<u32> {
-        &self.departures_polled
+        &self.parts.departures_polled
     }
 
     pub(crate) fn landings(&self) -> &Landings {
-        &self.landings
+        &self.parts.landings
     }
 
     pub(crate) fn unfreed(&self) -> &Arc<Unfreed> {
-        &self.unfreed
+        &self.parts.unfreed
     }
 
     #[inline]
     pub(crate) fn telling(&self) -> &Telling {
-        &self.telling
+        &self.parts.telling
     }
 
     pub(crate) fn tally(&self) -> &Tally {
-        &self.tally
+        &self.parts.tally
     }
 
     pub(crate) fn prices(&self) -> &Cell<Prices> {
-        &self.prices
+        &self.parts.prices
     }
 
     /// Returns the counters of ranks that were lost or have left: cheap to read before every
     /// operation.
     #[inline]
     pub fn failures(&self) -> &Failures {
-        &self.failures
+        &self.parts.failures
     }
 
     /// Whether the processor's atomics and sums may be used on near memory.
     #[inline]
     pub(crate) fn has_direct_atomics(&self) -> bool {
-        self.direct_atomics
+        self.parts.direct_atomics
     }
 
     /// Writes `data` to a place. Returns as soon as `data` may be reused; [`Context::flush`] tells
@@ -448,11 +466,11 @@ impl Context {
     pub fn fence(&self) -> Result<()> {
         // Near, what is written later is seen later. That is all there is to do.
         std::sync::atomic::fence(Ordering::Release);
-        if self.posted.is_empty() {
+        if self.parts.posted.is_empty() {
             return Ok(());
         }
         self.note_place();
-        self.fabric.fence()
+        self.parts.fabric.fence()
     }
 
     /// Returns when all that this context put to `peer` has landed there, ahead of anything that it
@@ -460,14 +478,14 @@ impl Context {
     #[inline]
     #[track_caller]
     pub fn flush(&self, peer: Rank) -> Result<()> {
-        if peer.0 >= self.ranks {
-            return Err(self.failed(Error::UnknownRank { rank: peer, ranks: self.ranks }));
+        if peer.0 >= self.parts.ranks {
+            return Err(self.failed(Error::UnknownRank { rank: peer, ranks: self.parts.ranks }));
         }
         self.fence_near();
         self.check_lost(peer)?;
-        if self.posted.contains(peer) {
+        if self.parts.posted.contains(peer) {
             self.flush_far(peer)?;
-            self.posted.remove(peer);
+            self.parts.posted.remove(peer);
         }
         Ok(())
     }
@@ -480,7 +498,7 @@ impl Context {
         let scope = FailureScope::Peer(peer);
         let waiting = Waiting::new(self, &purpose, Event::Words(&[]), &scope);
         waiting.lasts();
-        self.fabric.flush(peer)
+        self.parts.fabric.flush(peer)
     }
 
     /// Returns whether an atomic on a word of `peer`, done next, makes visible all that this
@@ -488,9 +506,9 @@ impl Context {
     #[inline]
     pub fn flushes_by_atomic(&self, peer: Rank) -> bool {
         ATOMICS_ARE_FENCES
-            && self.direct_atomics
-            && peer.0 < self.ranks
-            && !self.posted.contains(peer)
+            && self.parts.direct_atomics
+            && peer.0 < self.parts.ranks
+            && !self.parts.posted.contains(peer)
     }
 
     /// Returns when all that this context put to any rank has landed. Fails if a far rank that
@@ -499,18 +517,18 @@ impl Context {
     #[track_caller]
     pub fn flush_all(&self) -> Result<()> {
         self.fence_near();
-        if self.posted.is_empty() { Ok(()) } else { self.flush_posted() }
+        if self.parts.posted.is_empty() { Ok(()) } else { self.flush_posted() }
     }
 
     #[track_caller]
     fn flush_posted(&self) -> Result<()> {
         let mut first_error = Ok(());
-        for rank in self.posted.iter() {
+        for rank in self.parts.posted.iter() {
             let flushed = self.flush(rank);
             // What was posted to a lost rank is lost, and told once; the others are flushed all
             // the same.
             if matches!(flushed, Err(Error::RankLost { .. })) {
-                self.posted.remove(rank);
+                self.parts.posted.remove(rank);
             }
             first_error = first_error.and(flushed);
         }
@@ -520,20 +538,20 @@ impl Context {
     /// Notes that something is about to be posted to a rank through the fabric.
     #[inline]
     pub(crate) fn post_to(&self, peer: Rank) {
-        self.posted.add(peer);
+        self.parts.posted.add(peer);
     }
 
     /// Notes that near memory is about to be written by plain instructions.
     #[inline]
     pub(crate) fn write_near(&self) {
-        self.unfenced.set(true);
+        self.parts.unfenced.set(true);
     }
 
     /// Makes visible what was written to near memory by plain instructions, ahead of anything that
     /// this thread does or reads afterwards.
     #[inline]
     pub(crate) fn fence_near(&self) {
-        if self.unfenced.replace(false) {
+        if self.parts.unfenced.replace(false) {
             full_fence();
         }
     }
@@ -548,18 +566,18 @@ impl Context {
     /// Notes that near memory was changed by what makes visible all that was written before.
     #[inline]
     pub(crate) fn changed_visibly(&self) {
-        self.unfenced.set(false);
+        self.parts.unfenced.set(false);
     }
 
     /// Notes that near memory was changed by an atomic.
     #[inline]
     pub(crate) fn changed_atomically(&self) {
-        self.unfenced.set(!ATOMICS_ARE_FENCES);
+        self.parts.unfenced.set(!ATOMICS_ARE_FENCES);
     }
 
     /// Whether something was posted to a rank through the fabric since the last flush.
     pub(crate) fn has_posted_to(&self, peer: Rank) -> bool {
-        self.posted.contains(peer)
+        self.parts.posted.contains(peer)
     }
 
     /// Waits for an operation on `peer` that was started.
@@ -587,11 +605,11 @@ impl Context {
     ) -> Result<Reply> {
         let waiting = Waiting::new(self, purpose, Event::Done(ticket), scope);
         loop {
-            if let Some(reply) = self.fabric.poll(ticket)? {
+            if let Some(reply) = self.parts.fabric.poll(ticket)? {
                 return Ok(reply);
             }
             if let Err(error) = self.wait_event(&waiting, None) {
-                self.fabric.cancel(ticket);
+                self.parts.fabric.cancel(ticket);
                 return Err(error);
             }
         }
@@ -600,7 +618,7 @@ impl Context {
     /// Fails if `peer` was lost. One load, as long as no rank was.
     #[inline]
     pub(crate) fn check_lost(&self, peer: Rank) -> Result<()> {
-        if self.failures.any_lost() { self.check_alive(peer) } else { Ok(()) }
+        if self.parts.failures.any_lost() { self.check_alive(peer) } else { Ok(()) }
     }
 
     #[cold]

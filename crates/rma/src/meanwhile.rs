@@ -104,6 +104,6 @@ impl Context {
     /// # Ok(()) }).unwrap();
     /// ```
     pub fn call_while_waiting(&self, call: Option<Arc<dyn Fn() + Send + Sync>>) {
-        *self.meanwhile.call.borrow_mut() = call;
+        *self.parts.meanwhile.call.borrow_mut() = call;
     }
 }

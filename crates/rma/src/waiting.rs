@@ -252,7 +252,7 @@ impl Context {
     #[track_caller]
     pub(crate) fn relax_unless(&self, scope: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
-        if self.meanwhile.look(|| self.has_purpose().then(|| self.now_ns())) {
+        if self.parts.meanwhile.look(|| self.has_purpose().then(|| self.now_ns())) {
             self.note_poll(scope);
         }
         let departures = self.failures().departures();
@@ -302,7 +302,7 @@ impl Context {
         left: impl Fn() -> Option<Duration>,
     ) -> Result<(usize, u64)> {
         let mut known_departures = 0;
-        let mut slices = self.meanwhile.slices();
+        let mut slices = self.parts.meanwhile.slices();
         loop {
             let left = left();
             let timeout = slices.as_ref().map_or(left, |slices| slices.timeout(left));

@@ -19,11 +19,20 @@ use crate::words::Words;
 /// Dropping it leaves the job.
 pub struct World {
     context: Context,
+    parts: Parts,
+}
+
+/// What a world has besides its context.
+struct Parts {
     group: Group,
     handlers: Cell<u32>,
     /// What the end of the program's preparations is told by, if somebody wants to know.
     preparations: RefCell<Option<Box<dyn FnOnce()>>>,
 }
+
+// SAFETY: nobody has `Parts` but a `World`, which is not `Sync`, since its context is not: no
+// reference to them gets to another thread.
+unsafe impl Sync for Parts {}
 
 /// Returns how many bytes a fabric's first segment must have for a job of `ranks` ranks.
 pub fn root_bytes(ranks: u32) -> u64 {
@@ -48,19 +57,20 @@ impl World {
         let context = Context::new(fabric)?;
         // Before there is a window that could be put to: all that ever lands is counted.
         context.count_landings()?;
-        Ok(World { context, group, handlers: Cell::new(0), preparations: RefCell::default() })
+        let parts = Parts { group, handlers: Cell::new(0), preparations: RefCell::default() };
+        Ok(World { context, parts })
     }
 
     /// Sets what [`World::end_preparations`] does: for those who explore a program from there on.
     #[doc(hidden)]
     pub fn at_end_of_preparations(&self, act: impl FnOnce() + 'static) {
-        *self.preparations.borrow_mut() = Some(Box::new(act));
+        *self.parts.preparations.borrow_mut() = Some(Box::new(act));
     }
 
     /// Says that this rank's preparations are over: once, and to whom wants to know.
     #[doc(hidden)]
     pub fn end_preparations(&self) {
-        let act = self.preparations.borrow_mut().take();
+        let act = self.parts.preparations.borrow_mut().take();
         if let Some(act) = act {
             act();
         }
@@ -68,7 +78,7 @@ impl World {
 
     /// Returns the team of all ranks.
     pub fn team(&self) -> Team<'_> {
-        Team::borrowed(&self.context, &self.group)
+        Team::borrowed(&self.context, &self.parts.group)
     }
 
     /// Returns the job's topology: which node, socket, … each rank is on.
@@ -107,8 +117,8 @@ impl World {
         &self,
         handler: impl Fn(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send + 'static,
     ) -> Result<HandlerId> {
-        let id = HandlerId(self.handlers.get());
-        self.handlers.set(id.0 + 1);
+        let id = HandlerId(self.parts.handlers.get());
+        self.parts.handlers.set(id.0 + 1);
         // All meet, also when one of them has failed: a call of its agent then gets an error.
         let served = self.context.fabric().serve(id, Box::new(handler));
         self.barrier()?;
