@@ -32,6 +32,7 @@ farside app hello -n 4
 zcat /usr/share/man/man1/farside.1.gz | grep -q farside
 zcat /usr/share/doc/farside/changelog.gz | grep -q Changelog
 grep -q 'License: MIT' /usr/share/doc/farside/copyright
+grep -q races /usr/share/doc/farside/docs/races.md
 
 # The C interface, by pkg-config and by CMake; also where /lib is a link to /usr/lib.
 cd /tmp/c

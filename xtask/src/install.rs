@@ -43,8 +43,8 @@ impl Destination<'_> {
     }
 }
 
-/// Builds and installs the command with its manual pages and completions, the C interface, and
-/// OpenSHMEM.
+/// Builds and installs the command with its manual pages, completions and documents, the C
+/// interface, and OpenSHMEM.
 pub(crate) fn run(
     root: &Path,
     destination: &Destination<'_>,
@@ -88,6 +88,7 @@ pub(crate) fn run(
         fs::write(&path, output(Command::new(&farside).args(["completions", shell]))?)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
+    copy_documents(root, &prefix.join("share/doc/farside"))?;
     let version = manifest_value(root, "version").context("the workspace has no version")?;
     for (package, archive) in [("capi", "libfarside_c.a"), ("shmem", "libfarside_shmem.a")] {
         let mut command = Command::new("sh");
@@ -105,6 +106,29 @@ pub(crate) fn run(
     // Where no MPI is, there are no programs of it either.
     if on_path("mpicc.openmpi") || on_path("mpicc.mpich") {
         mpi(root, destination, debug, runner, until)?;
+    }
+    Ok(())
+}
+
+/// Copies the documents to a directory, in which each has the path that it has in the sources: by
+/// that, help and messages name them.
+fn copy_documents(root: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    fs::copy(root.join("README.md"), to.join("README.md"))?;
+    copy_directory(&root.join("docs"), &to.join("docs"))
+}
+
+fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
+        let entry = entry?;
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        match path.is_dir() {
+            true => copy_directory(&path, &to)?,
+            false => {
+                fs::copy(&path, &to).with_context(|| format!("cannot write {}", to.display()))?;
+            }
+        }
     }
     Ok(())
 }
@@ -143,4 +167,20 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {}", complaint.trim());
     Ok(output.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_where_the_help_says() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let to = std::env::temp_dir().join(format!("xtask-documents-{}", std::process::id()));
+        copy_documents(&root, &to).unwrap();
+        let is_there = ["README.md", "docs/races.md", "docs/mpi.md", "docs/recipes/README.md"]
+            .map(|path| to.join(path).is_file());
+        fs::remove_dir_all(&to).unwrap();
+        assert_eq!(is_there, [true; 4]);
+    }
 }

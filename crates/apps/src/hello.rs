@@ -1,6 +1,7 @@
 //! Ranks exchange greetings through each other's memory.
 
 use farside::{Error, Rank, Result, World};
+use farside_fabric::text::counted;
 
 use crate::output::say;
 
@@ -26,7 +27,8 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
     if me == Rank(0) {
         let count = world.wait(arrivals.at(me, 0), |count| count == u64::from(world.size()))?;
         say(format_args!(
-            "{count} ranks on {}: {}",
+            "{} on {}: {}",
+            counted(count, "rank"),
             world.job().caps.name,
             world.topology().describe()
         ))?;
@@ -38,9 +40,9 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
         }
         let total = world.counters().total();
         say(format_args!(
-            "rank 0 did {} operations and moved {} bytes",
-            total.operations(),
-            total.bytes()
+            "rank 0 did {} and moved {}",
+            counted(total.operations(), "operation"),
+            counted(total.bytes(), "byte")
         ))?;
     }
     world.barrier()?;

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use farside_apps::App;
 
+use crate::Misuse;
 use crate::job::{Job, Program, Start};
 use crate::mode::Mode;
 
@@ -116,12 +117,11 @@ fn check(app: &App, words: &[String]) -> Result<()> {
         job.get_arguments().any(is)
     };
     match words.iter().find(is_of_job) {
-        Some(word) => bail!(
+        Some(word) => bail!(Misuse(format!(
             "{error}; {word} is an option of the job, and those come before the program's own: \
-             farside app {} [OPTIONS OF THE JOB] \
-             -- [ARGUMENTS]",
+             farside app {} [OPTIONS OF THE JOB] -- [ARGUMENTS]",
             app.name
-        ),
+        ))),
         None => Err(error.into()),
     }
 }

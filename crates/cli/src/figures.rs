@@ -13,7 +13,7 @@ use farside_figures::points::Catalogue;
 use farside_figures::report::{Outcome, with_verdicts};
 use farside_figures::session::{Session, write};
 
-use crate::{bench, complain};
+use crate::{Misuse, bench, complain};
 
 /// What `farside figures --help` says.
 pub(crate) const ABOUT: &str = "Reproduce the published figures, and judge each number
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let all = Catalogue::load()?;
     let not_compared = ProfileBaseline::load()?.check_all(&all)?;
-    let catalogue = all.only(&arguments.only)?;
+    let catalogue = all.only(&arguments.only).map_err(|error| Misuse(error.to_string()))?;
     if arguments.list {
         return list(&catalogue);
     }

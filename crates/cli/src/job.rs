@@ -10,23 +10,25 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
+use farside_fabric::text::counted;
 use farside_job::{ENTRY, Kind, Options, check_provider, parse_bytes};
 use farside_launch::{Hosts, Launch, Output, RSH, Service};
 use farside_races::Checker;
 
-use crate::complain;
 use crate::mode::Mode;
 use crate::races::Races;
+use crate::{Misuse, complain};
 
 /// The options of a job.
 #[derive(Args, Clone)]
 pub(crate) struct Job {
     /// How many ranks the job has; with --hosts, those without a number of their own share them
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
+    #[arg(short = 'n', long = "ranks", visible_alias = "np", value_name = "N")]
+    #[arg(value_parser = ranks)]
     #[arg(required_unless_present = "hosts", allow_negative_numbers = true)]
     ranks: Option<u32>,
     /// What moves bytes between ranks: shm on one node, nic or ofi between several [default: shm,
-    /// or nic with --nodes or --hosts]
+    /// or nic with --nodes or --hosts, or what the variable FARSIDE_FABRIC names]
     #[arg(long, value_name = "FABRIC", value_parser = |name: &str| name.parse::<Kind>())]
     fabric: Option<Kind>,
     /// Divide the ranks into so many nodes on this machine, which reach each other over its
@@ -43,7 +45,7 @@ pub(crate) struct Job {
     /// fits; `fi_info` lists them]
     #[arg(long, value_name = "PROVIDER", env = "FARSIDE_PROVIDER", value_parser = provider)]
     provider: Option<String>,
-    /// How long a node may be silent before it counts as lost, in seconds; 10 by default
+    /// How long a node may be silent before it counts as lost, in seconds [default: 10]
     #[arg(long, alias = "patience", value_name = "SECONDS", value_parser = some_seconds)]
     #[arg(allow_negative_numbers = true)]
     peer_timeout: Option<Duration>,
@@ -53,7 +55,7 @@ pub(crate) struct Job {
     /// When ranks have waited for this many seconds, say who is stuck and why
     ///
     /// The job goes on, unless --stuck-exit says otherwise. `farside why` says it at any time, and
-    /// so does the signal QUIT (Ctrl-\\).
+    /// so does the signal QUIT (Ctrl-\).
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     #[arg(env = "FARSIDE_STUCK_AFTER")]
     stuck_after: Option<Duration>,
@@ -73,7 +75,7 @@ pub(crate) struct Job {
     /// Let the other ranks go on after one has failed
     #[arg(long)]
     keep_going: bool,
-    /// Say at each line of output which rank it is from
+    /// Prefix each line of output with its rank
     #[arg(short, long)]
     label: bool,
     /// Set a variable in the environment of the ranks; without a value, it has the one it has here
@@ -85,7 +87,7 @@ pub(crate) struct Job {
     /// How much memory each rank may share, such as 512M or 4G
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| parse_bytes(text))]
     memory: Option<u64>,
-    /// Pretend that the ranks are arranged like this, such as node:2,socket:2
+    /// Assume this topology, such as node:2,socket:2, instead of the machine's own
     #[arg(long, value_name = "LEVELS", conflicts_with = "hosts")]
     topology: Option<String>,
     #[command(flatten)]
@@ -107,7 +109,7 @@ struct Span {
     /// How to reach a host: a command that runs another one there, with {host} for its name
     ///
     /// It is split into words as a shell does, and must pass standard input, output and error
-    /// through. Passwords cannot be asked for.
+    /// through. It cannot prompt for a password.
     #[arg(long, value_name = "TEMPLATE", env = "FARSIDE_RSH", default_value = RSH)]
     rsh: String,
     /// Where this program is on the hosts, if not where it is here
@@ -201,9 +203,10 @@ impl Job {
         let ranks = self.ranks()?;
         let fabric = self.fabric(ranks, self.span.hosts.is_some())?;
         if fabric.spans_nodes() && self.nodes.is_none() {
-            bail!("threads are on this machine; --nodes divides them into nodes");
+            bail!(Misuse("threads are on this machine; --nodes divides them into nodes".into()));
         }
-        ensure!(!self.label, "--label: threads write to one output; leave it out");
+        let one_output = "--label: threads write to one output; leave it out";
+        ensure!(!self.label, Misuse(one_output.into()));
         let mut options = Options::new(ranks)?;
         self.describe(fabric, &mut options);
         Ok(options)
@@ -229,16 +232,17 @@ impl Job {
             ("--memory", self.memory.is_some()),
             ("--label", self.label),
         ] {
-            ensure!(!is_given, "{option} is for ranks on real machines: leave it out, or --sim");
+            let real = format!("{option} is for ranks on real machines: leave it out, or --sim");
+            ensure!(!is_given, Misuse(real));
         }
         let Some(nodes) = self.nodes else {
             return Ok(self.topology.clone());
         };
         if let Some(topology) = &self.topology {
-            bail!(
+            bail!(Misuse(format!(
                 "--nodes {nodes} and --topology {topology} both arrange the simulated ranks: leave \
                  out one of them"
-            );
+            )));
         }
         self.check_nodes(self.ranks()?)?;
         Ok(Some(format!("node:{nodes}")))
@@ -321,13 +325,14 @@ impl Job {
     fn fabric(&self, ranks: u32, spans_hosts: bool) -> Result<Kind> {
         let several = spans_hosts || self.nodes.is_some();
         self.check_nodes(ranks)?;
-        match self.fabric {
-            Some(Kind::Shm) if several => {
-                bail!(
-                    "--fabric shm is for one node; ranks of several reach each other over nic or \
-                     ofi"
-                )
-            }
+        let (named, by) = match self.fabric {
+            Some(kind) => (Some(kind), "--fabric "),
+            None => (Kind::from_environment()?, "FARSIDE_FABRIC="),
+        };
+        match named {
+            Some(Kind::Shm) if several => bail!(Misuse(format!(
+                "{by}shm is for one node; ranks of several reach each other over nic or ofi"
+            ))),
             Some(kind) => Ok(kind),
             None if several => Ok(Kind::between_nodes()?),
             None => Ok(Kind::Shm),
@@ -337,7 +342,10 @@ impl Job {
     fn check_nodes(&self, ranks: u32) -> Result<()> {
         match self.nodes {
             Some(nodes) if nodes > ranks => {
-                bail!("--nodes {nodes} is more than the {ranks} ranks: each node needs one")
+                let ranks = counted(ranks, "rank");
+                bail!(Misuse(format!(
+                    "--nodes {nodes}: there are {ranks}, and each node needs one"
+                )))
             }
             _ => Ok(()),
         }

@@ -13,13 +13,15 @@ mod mode;
 mod preload;
 mod races;
 mod run;
+mod spelling;
 mod top;
 mod why;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use farside_fabric::ErrorClass;
 
 /// One-sided remote memory for parallel programs.
 #[derive(Parser)]
@@ -64,7 +66,7 @@ enum Command {
         long_about = top::ABOUT
     )]
     Top(top::Arguments),
-    /// Say what this machine offers, what is too small, and what to do about it
+    /// Show what this machine supports, which limits are too low, and how to raise them
     Info(info::Arguments),
     /// Print completions for a shell
     ///
@@ -97,11 +99,17 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
-    if let Some(app) = app::asked_for_help(&words) {
-        return conclude(app::help(app));
+    let words = spelling::with_np(std::env::args_os().collect(), Arguments::command);
+    if let Some(app) = app::asked_for_help(words.get(1..).unwrap_or_default()) {
+        return conclude(app::help(app), &is_misuse);
     }
-    let result = match Arguments::parse().command {
+    let command = Arguments::parse_from(words).command;
+    // The command line of a process of a job is not the user's.
+    let is_users = !matches!(
+        command,
+        Command::Keep | Command::Node | Command::AppRank { .. } | Command::BenchRank { .. }
+    );
+    let result = match command {
         Command::Run(arguments) => run::run(arguments),
         Command::App(arguments) => app::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
@@ -120,11 +128,39 @@ fn main() -> ExitCode {
         Command::AppRank { name, arguments } => app::rank(&name, &arguments),
         Command::BenchRank { name, arguments } => bench::rank(&name, &arguments),
     };
-    conclude(result)
+    conclude(result, &|error| is_users && is_misuse(error))
 }
 
-/// Says what went wrong, if anything did, and returns the exit status.
-fn conclude(result: anyhow::Result<ExitCode>) -> ExitCode {
+/// A command line that makes no sense.
+#[derive(Debug)]
+pub(crate) struct Misuse(pub(crate) String);
+
+impl std::fmt::Display for Misuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// Returns whether the command line is to blame for an error, or a variable that stands for an
+/// option.
+fn is_misuse(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let job = match cause.downcast_ref() {
+            Some(farside_launch::Error::Job(error)) => Some(error),
+            _ => cause.downcast_ref::<farside::Error>(),
+        };
+        let of_settings = [ErrorClass::Setting, ErrorClass::Argument, ErrorClass::Limit];
+        cause.is::<Misuse>() || job.is_some_and(|error| of_settings.contains(&error.class()))
+    })
+}
+
+/// Says what went wrong, if anything did, and returns the exit status: 2 for a wrong command line.
+fn conclude(
+    result: anyhow::Result<ExitCode>,
+    is_misuse: &dyn Fn(&anyhow::Error) -> bool,
+) -> ExitCode {
     result.unwrap_or_else(|error| {
         if is_closed_output(&error) {
             // What becomes of commands that do not look: a check that has failed must not end well
@@ -132,7 +168,7 @@ fn conclude(result: anyhow::Result<ExitCode>) -> ExitCode {
             return ExitCode::from(128 + 13);
         }
         complain(&format!("{error:#}"));
-        ExitCode::FAILURE
+        if is_misuse(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
     })
 }
 

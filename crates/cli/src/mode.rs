@@ -12,10 +12,12 @@ use farside::fabric::tracing::Slice;
 use farside::sim::Profile;
 use farside_apps::output::check_target;
 use farside_bench::machine::Machine;
+use farside_fabric::text::counted;
 use farside_job::{Entry, Recording, ReportFile, RunAs, Simulated};
 use farside_trace::Recorded;
 
 use crate::job::{Job, some_seconds};
+use crate::{Misuse, complain};
 
 /// Where the last seconds of a job that has failed are written unless the user says otherwise.
 const FLIGHT_FILE: &str = "farside-flight.html";
@@ -40,11 +42,12 @@ pub(crate) struct Mode {
     /// Of ranks that are processes, the latest 32768 operations of each are kept, in memory that
     /// outlives them, and as many that each agent has executed for others. The clocks of several
     /// hosts are compared, and their times brought together.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Recording")]
     trace: Option<PathBuf>,
     /// If the job fails, write what its ranks did in the last seconds before, into the file that
     /// --trace names or farside-flight.html
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
+    #[arg(help_heading = "Recording")]
     flight: Option<Duration>,
 }
 
@@ -76,13 +79,13 @@ impl Mode {
     /// Returns the simulated machine, or nothing if the ranks are processes. Refuses the rest.
     pub(crate) fn measured(&self, topology: Option<String>) -> Result<Option<Machine>> {
         if self.trace.is_some() || self.flight.is_some() {
-            bail!(
-                "--trace: a recorder would be measured along with the operations; record a \
-                 program instead, with `farside run --trace` or `farside app --trace`"
-            );
+            let why = "--trace: a recorder would be measured along with the operations; record a \
+                       program instead, with `farside run --trace` or `farside app --trace`";
+            bail!(Misuse(why.into()));
         }
         if self.threads {
-            bail!("--threads: a bench measures processes, which is what jobs are; leave it out");
+            let why = "--threads: a bench measures processes, which is what jobs are; leave it out";
+            bail!(Misuse(why.into()));
         }
         self.machine(topology)
     }
@@ -99,10 +102,8 @@ impl Mode {
             (None, true) => RunAs::Threads(job.threads()?),
             (None, false) => return Ok(None),
         };
-        ensure!(
-            self.flight.is_none(),
-            "--flight is for ranks that are processes: leave it out, or --threads and --sim"
-        );
+        let why = "--flight is for ranks that are processes: leave it out, or --threads and --sim";
+        ensure!(self.flight.is_none(), Misuse(why.into()));
         if let Some(path) = &self.trace {
             check_target(path).with_context(|| format!("cannot write {}", path.display()))?;
         }
@@ -174,11 +175,7 @@ impl Recorder {
             recording.keep_last(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         }
         write_trace(&self.path, &title(program), &recording)?;
-        let (kept, dropped) = (recording.slices.len(), recording.dropped);
-        let served = match recording.services.len() {
-            0 => String::new(),
-            served => format!(" and {served} that agents executed"),
-        };
+        let dropped = recording.dropped;
         let earlier = match (dropped, self.flight) {
             (0, _) => String::new(),
             (_, Some(_)) => format!(", and not the {dropped} before them"),
@@ -186,8 +183,7 @@ impl Recorder {
                 format!(", the latest: there was no room for the {dropped} before them")
             }
         };
-        let path = self.path.display();
-        let mut lines = vec![format!("{path}: {kept} operations{served}{earlier}")];
+        let mut lines = vec![format!("{}{earlier}", described_file(&self.path, &recording))];
         if recording.clock_error_ns > 0 {
             let micros = recording.clock_error_ns as f64 / 1000.0;
             lines.push(format!("the times of different hosts are right to {micros:.0} us"));
@@ -200,11 +196,21 @@ impl Recorder {
     }
 }
 
+/// What a file that was written holds.
+fn described_file(path: &Path, recording: &Recording) -> String {
+    let kept = counted(recording.slices.len(), "operation");
+    let served = match recording.services.len() {
+        0 => String::new(),
+        served => format!(" and {served} that agents executed"),
+    };
+    format!("{}: {kept}{served}", path.display())
+}
+
 /// An operation in words.
 fn described(slice: &Slice) -> String {
     let Operation { kind, peer, bytes } = slice.operation;
     let (rank, kind) = (slice.rank, kind.name());
-    let bytes = if bytes > 0 { format!(" of {bytes} bytes") } else { String::new() };
+    let bytes = if bytes > 0 { format!(" of {}", counted(bytes, "byte")) } else { String::new() };
     let peer = peer.map_or(String::new(), |peer| format!(" with {peer}"));
     let over = if slice.end_ns == Slice::NOT_OVER { ", not over" } else { "" };
     format!("  {rank}: {kind}{bytes}{peer}{over}")
@@ -226,14 +232,15 @@ impl Asked {
                 return Ok(Vec::new());
             }
             bail!(
-                "{} does not obey {}: only programs whose main function is `#[farside::main] fn \
-                 main(world: &World)` do, and this one ran as if started by itself",
+                "{} ignores {}: it needs `#[farside::main] fn main(world: &World)`, so it ran as a \
+                 single process",
                 program.display(),
                 self.options
             );
         }
         if let (Some(path), Some(recording)) = (&self.trace, &report.recording) {
             write_trace(path, &title(program), recording)?;
+            complain(&described_file(path, recording));
         }
         Ok(report.summary)
     }

@@ -13,7 +13,8 @@ Run a command with the library that takes over MPI's one-sided calls
 
 The library is loaded before MPI's into every program that the command starts, and does nothing in
 those that do not use MPI. Which MPI a program uses is found out from the libraries that it is
-linked with, or else from the launcher. See docs/mpi.md for what is taken over.";
+linked with, or else from the launcher. docs/mpi.md, which is installed under share/doc/farside,
+says what is taken over.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,6 +91,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Finds out which MPI a command uses: from the first of its words that is a program linked with
 /// one, else from what its launcher says of itself.
 fn find_mpi(command: &[OsString]) -> Result<Mpi> {
+    if in_path(&command[0]).is_none() {
+        let is_path = command[0].as_encoded_bytes().contains(&b'/');
+        let program = command[0].display();
+        match is_path {
+            true => bail!("cannot start `{program}`: no such file"),
+            false => bail!(
+                "cannot start `{program}`: there is no such program on PATH (one of this directory \
+                 is called ./NAME)"
+            ),
+        }
+    }
     let of =
         |text: &str, says: fn(Mpi, &str) -> bool| Mpi::ALL.into_iter().find(|&mpi| says(mpi, text));
     // The launcher is looked at last: that of Open MPI is linked with parts of it.

@@ -327,7 +327,7 @@ fn what_does_not_obey_is_an_error() {
     ] {
         let command = ["run", "-n", "2"].iter().chain(options);
         let finished = shells(&[&["-n", "2"], options].concat(), "exit 0").run();
-        finished.ends_with(1).says(&[&format!("does not obey {option}"), "#[farside::main]"]);
+        finished.ends_with(1).says(&[&format!("ignores {option}"), "#[farside::main]"]);
         // The program's own failure keeps its status.
         shells(&[&["-n", "2"], options].concat(), "exit 5").run().ends_with(5);
         // One that joins is told at once.

@@ -4,7 +4,7 @@ mod support;
 
 use std::os::unix::fs::PermissionsExt;
 
-use support::{Scratch, farside, farside_after, shells};
+use support::{Scratch, ended, farside, farside_after, shells};
 
 #[test]
 fn a_job_in_which_all_is_well_ends_with_zero_and_says_nothing() {
@@ -34,7 +34,7 @@ fn a_signal_that_ended_a_rank_is_in_the_status() {
         // The core that a SIGSEGV may leave is of no use to anybody.
         let script = format!("ulimit -c 0; [ $FARSIDE_RANK != 1 ] || kill -{name} $$");
         let finished = shells(&["-n", "3"], &script).run().ends_with(128 + number);
-        finished.says(&[&format!("rank 1 was killed by signal {number} (SIG{name})\n")]);
+        finished.says(&[&ended("rank 1", number)]);
     }
 }
 
@@ -201,11 +201,25 @@ fn memory_that_an_address_space_has_no_room_for_is_named_with_the_limit() {
     let finished = farside_after("ulimit -v 4000000", words).run();
     finished.fails_with(&[
         "address space",
-        "4096000000",
-        "68719476736",
+        "4096000000 bytes (3.81 GiB)",
+        "68719476736 bytes (64 GiB)",
         "--memory",
         "FARSIDE_MEMORY",
     ]);
+}
+
+#[test]
+fn a_window_that_an_address_space_has_no_room_for_blames_the_limit_of_that() {
+    // Room for 500 MB of each rank, and the array needs 800 MB of one.
+    let words = ["app", "lu", "-n", "1", "--", "--size", "10000"];
+    let finished = farside_after("ulimit -v 1000000", words).run();
+    let said = finished.stderr();
+    finished.fails_with(&["ulimit -v", "1024000000 bytes (977 MiB)"]);
+    assert!(!said.contains("--memory"), "{said}");
+    // A limit that the user has set is the one to raise.
+    let words = ["app", "lu", "-n", "1", "--memory", "100M", "--", "--size", "10000"];
+    let finished = farside_after("ulimit -v 1000000", words).run();
+    finished.fails_with(&["104857600 bytes (100 MiB)", "--memory", "FARSIDE_MEMORY"]);
 }
 
 #[test]

@@ -67,6 +67,21 @@ fn a_host_that_does_not_exist_is_named() {
 }
 
 #[test]
+fn hosts_that_never_hear_each_other_are_named_with_their_addresses() {
+    let Some(hosts) = Namespaces::wanted(2) else { return };
+    hosts.cut(1).expect("it was connected");
+    let list = hosts.list(1);
+    let words = ["app", "hello", "--hosts", &list, "--rsh", RSH, "--peer-timeout", "2"];
+    let lost = format!(
+        "host {} is lost: its interface (10.77.0.2) and that of host {} (10.77.0.1) have never \
+         heard each other (is UDP blocked between them?)",
+        hosts.names()[1],
+        hosts.names()[0]
+    );
+    farside(words).run().fails_with(&[&lost]);
+}
+
+#[test]
 fn nothing_is_left_on_any_host() {
     let Some(hosts) = Namespaces::wanted(3) else { return };
     let script = "sleep 1000 & setsid sleep 1000 & echo ready; wait";
@@ -76,7 +91,7 @@ fn nothing_is_left_on_any_host() {
     running.wait_until_nothing_is_left();
     let killed = "[ $FARSIDE_RANK = 4 ] && kill -9 $PPID; sleep 1000 & wait";
     let finished = shells(&hosts, &["--grace", "0.2"], killed).run().ends_with(1);
-    finished.says(&[&format!("host {} is lost: ", hosts.names()[2]), "with it rank 4, 5\n"]);
+    finished.says(&[&format!("host {} is lost: ", hosts.names()[2]), "with it ranks 4 and 5\n"]);
     for index in 0..3 {
         assert_eq!(hosts.processes(index), Ok(vec![]));
     }

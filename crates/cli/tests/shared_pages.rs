@@ -92,7 +92,8 @@ fn what_has_come_out_is_drawn() {
     let scratch = Scratch::new();
     for (program, size) in PROGRAMS {
         let picture = scratch.file(&format!("{program}.svg"));
-        agrees(app(program, &["-n", "2"], &["--size", size, "--plot", &picture]), 2);
+        let said = agrees(app(program, &["-n", "2"], &["--size", size, "--plot", &picture]), 2);
+        assert!(said.contains(&format!("  picture      {picture}\n")), "{said}");
         let svg = std::fs::read_to_string(&picture).expect("the picture is there");
         assert!(svg.contains("<svg") && svg.trim_end().ends_with("</svg>"), "{program}: {svg}");
     }

@@ -204,7 +204,7 @@ fn a_rank_that_was_stopped() {
 
 fn more_memory_than_there_is() {
     let finished = farside(words(&["-n", "4", "--memory", "64T"], "slow-rank")).run();
-    assert_eq!(finished.status.code(), Some(1), "{}", finished.stderr());
+    assert_eq!(finished.status.code(), Some(2), "{}", finished.stderr());
     assert!(
         finished.stderr().contains("bytes of shared memory for each rank"),
         "{}",
@@ -241,9 +241,13 @@ fn a_job_that_fails_says_where_its_ranks_were() {
     assert!(running.kill_rank(2));
     let finished = running.wait();
     let said = unfolded(&finished.stderr());
-    let (_, places) = said.split_once("where the ranks were:").expect("it says where");
+    let (errors, places) = said.split_once("where the ranks were:").expect("it says where");
     assert!(places.contains("rank 1 waits for word 3 of window `inbox`"), "{said}");
     assert!(places.contains("is in barrier 3 of team `world`"), "{said}");
+    // What explains them comes first: the end of the rank, and the errors of those that need it.
+    assert!(errors.contains("farside: rank 2 was "), "{said}");
+    assert!(errors.contains("rank 0: rank 2 is lost"), "{said}");
+    assert!(errors.contains("farside: ranks 0 and 1 exited with status 1"), "{said}");
 }
 
 fn why_finds_the_job_and_says_it_as_json() {
@@ -284,7 +288,7 @@ fn top_prints_once_and_as_json() {
     assert_eq!(value["locks"][0]["waiters"].as_array().map(Vec::len), Some(1));
     // Without a terminal there is no screen.
     let refused = farside(["top", &launcher]).run();
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(2));
     assert!(refused.stderr().contains("--once or --json"), "{}", refused.stderr());
     running.signal(Signal::TERM);
     running.wait();
@@ -337,7 +341,8 @@ fn a_job_of_two_hosts_that_ends_says_where_its_ranks_were() {
     let finished = farside(words(&options, "missing-signal")).run();
     let said = unfolded(&finished.stderr());
     assert_eq!(finished.status.code(), Some(124), "{said}");
-    let (_, places) = said.split_once("where the ranks were:").expect("it says where");
+    let (errors, places) = said.split_once("where the ranks were:").expect("it says where");
+    assert!(errors.contains("still running: ranks 0-3 farside: ranks 0-3 were "), "{said}");
     assert!(places.contains("rank 1 waits for word 3 of window `inbox`"), "{said}");
     assert!(places.contains("ranks 0, 2 and 3 are in barrier 3 of team `world`"), "{said}");
 }

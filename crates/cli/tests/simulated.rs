@@ -29,9 +29,12 @@ fn a_trace_is_written_for_people_and_for_programs() {
     for (name, begins) in [("hello.html", "<!doctype html>"), ("hello.json", "{")] {
         let path = directory.join(name);
         let path = path.to_str().unwrap();
-        farside(["app", "hello", "-n", "16", "--sim", "infiniband-ndr", "--trace", path])
-            .run()
-            .ends_with(0);
+        for kind in [&["--sim", "infiniband-ndr"][..], &["--threads"]] {
+            let words = ["app", "hello", "-n", "16", "--trace", path];
+            let said = farside(words.iter().chain(kind)).run().ends_with(0).stderr();
+            assert!(said.starts_with(&format!("farside: {path}: ")), "{said:?}");
+            assert!(said.ends_with(" operations\n"), "{said:?}");
+        }
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.trim_start().starts_with(begins), "{name} begins with {:?}", &text[..40]);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::accumulate::{Number, Op};
 use crate::address::{Node, Rank, SegmentId};
+use crate::text;
 pub use class::ErrorClass;
 
 mod class;
@@ -213,9 +214,9 @@ pub enum Error {
     },
     /// The memory that ranks may share is used up.
     #[error(
-        "cannot allocate {asked} bytes: {free} of this rank's {limit} bytes of shared memory are \
-         free in one piece; \
-         raise the limit with `farside run --memory` or FARSIDE_MEMORY"
+        "cannot allocate {}: of this rank's {} of shared memory, {} are free in one piece; raise \
+         the limit with `farside run --memory` or FARSIDE_MEMORY",
+        text::bytes(*.asked), text::bytes(*.limit), text::bytes(*.free)
     )]
     OutOfMemory {
         /// How much was asked for.
@@ -237,10 +238,9 @@ pub enum Error {
     },
     /// The address space of this process is limited, and too small for the memory of the job.
     #[error(
-        "the shared memory of {ranks} ranks, {each} bytes each, does not fit into the address \
-         space, which is limited \
-         to {limit} bytes (`ulimit -v`): take less with `farside run --memory` or FARSIDE_MEMORY, \
-         or raise the limit"
+        "{} of shared memory for each of {} do not fit into the address space, which is limited \
+         to {} by `ulimit -v` and has other uses too: raise that limit, or share less",
+        text::bytes(*.each), text::counted(*.ranks, "rank"), text::bytes(*.limit)
     )]
     AddressSpace {
         /// How many ranks share memory.

@@ -17,6 +17,7 @@
 //! - [`observed`]: a decorator over any connection, with [`counting`] and [`tracing`] as its
 //!   observers;
 //! - [`watch`]: what a connection that checks for races is told besides operations;
+//! - [`text`]: numbers in messages;
 //! - [`Error`]: the one error type.
 //!
 //! It depends on nothing else of farside, knows no protocol, and makes no system call.
@@ -35,6 +36,7 @@ pub mod operation;
 pub mod random;
 pub mod record;
 pub mod strided;
+pub mod text;
 pub mod topology;
 pub mod tracing;
 pub mod waist;

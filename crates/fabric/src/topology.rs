@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::address::{Node, Rank};
 use crate::error::{Error, ExitCause, Result};
 use crate::job::PeerState;
+use crate::text::counted;
 
 /// One level: which element of it each rank belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,11 +225,8 @@ impl Topology {
 
     /// Returns the levels and their sizes, for people to read.
     pub fn describe(&self) -> String {
-        let count = |number: u32, name: &str| {
-            format!("{number} {name}{}", if number == 1 { "" } else { "s" })
-        };
-        let levels = self.levels.iter().map(|level| count(level.elements, &level.name));
-        levels.chain([count(self.ranks(), "rank")]).collect::<Vec<_>>().join(", ")
+        let levels = self.levels.iter().map(|level| counted(level.elements, &level.name));
+        levels.chain([counted(self.ranks(), "rank")]).collect::<Vec<_>>().join(", ")
     }
 }
 

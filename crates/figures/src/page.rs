@@ -53,7 +53,7 @@ fn tally(outcome: &Outcome) -> String {
     let mut text = "<p class=\"tally\">\n".to_owned();
     for (verdict, count) in outcome.counts() {
         let (class, name) = (class(verdict), verdict.name());
-        writeln!(text, "<span class=\"{class}\"><b>{count}</b> {name}</span>").expect(INFALLIBLE);
+        writeln!(text, "<span class=\"{class}\">{name}: <b>{count}</b></span>").expect(INFALLIBLE);
     }
     text.push_str("</p>\n");
     text

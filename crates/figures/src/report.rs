@@ -130,11 +130,17 @@ impl Outcome {
         let near = self.points.iter().filter(is_compared).filter(is_near).count();
         let share = (100 * near).checked_div(comparable).unwrap_or(0);
         format!(
-            "{} points of {} figures and tables: {} agree, {} miss, {} were not exercised, {} hold \
+            "{} of {}: {} agree, {} miss, {} were not exercised, {} hold \
              by construction, {} calibrated a profile, {} were not run. Of {comparable} that can \
              be compared, {near} ({share} %) are within a factor of {AIM}.",
-            self.points.len(),
-            self.figures(),
+            match self.points.len() {
+                1 => "1 point".to_owned(),
+                points => format!("{points} points"),
+            },
+            match self.figures() {
+                1 => "1 figure or table".to_owned(),
+                figures => format!("{figures} figures and tables"),
+            },
             of(Verdict::Agrees),
             of(Verdict::Misses),
             of(Verdict::NotExercised),

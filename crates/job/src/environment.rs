@@ -43,9 +43,8 @@ const fn launcher(name: &'static str, meaning: &'static str) -> Variable {
 pub const VARIABLES: &[Variable] = &[
     user(
         crate::FABRIC,
-        "the fabric of a job under another launcher: `shm`, `nic` or `ofi`, instead of what fits; \
-         `farside run` has \
-         `--fabric`, and sets it for its ranks",
+        "the fabric of a job: `shm`, `nic` or `ofi`, instead of what fits; as `--fabric`, and \
+         `farside run` sets it for its ranks",
     ),
     user(
         crate::BETWEEN_NODES,

@@ -89,6 +89,14 @@ impl Host {
         }
     }
 
+    /// Returns whether nothing has ever come from a node that was found to be silent.
+    pub fn is_unheard(&self, node: u32) -> bool {
+        match &self.state {
+            State::Shm(_) => false,
+            State::Nodes(nodes) => nodes.is_unheard(node),
+        }
+    }
+
     /// Returns the environment variables of a rank's process; `file` is the number that
     /// [`Host::file`] has there.
     pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {

@@ -64,7 +64,7 @@ fn connect_unchecked() -> Result<Box<dyn Connection>> {
     if !is_of_farside() {
         environment::warn_of_own();
         // A job of one rank uses no fabric; an unknown name is refused all the same.
-        variable(FABRIC).map(|name| name.parse::<Kind>()).transpose()?;
+        Kind::from_environment()?;
         return Host::create(&Options::new(1)?)?.connect(Rank(0));
     }
     let kind = value(FABRIC)?.parse()?;
@@ -86,7 +86,7 @@ fn value(name: &str) -> Result<String> {
 fn number(name: &str) -> Result<u32> {
     let text = value(name)?;
     text.parse().map_err(|_| {
-        Error::Join(format!("{name}={text:?} is no number; it is set by `farside run`"))
+        Error::Join(format!("{name}={text:?} is not a number; it is set by `farside run`"))
     })
 }
 

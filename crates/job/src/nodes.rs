@@ -140,6 +140,11 @@ impl Nodes {
         self.stations.iter().for_each(|node_server| node_server.note_lost(rank, how, cause));
     }
 
+    /// Whether nothing has ever come from a lost node.
+    pub(crate) fn is_unheard(&self, node: u32) -> bool {
+        self.stations.iter().any(|node_server| node_server.nodes_unheard().contains(&Node(node)))
+    }
+
     pub(crate) fn lost(&self) -> Vec<u32> {
         let mut lost: Vec<u32> = self
             .stations

@@ -5,7 +5,7 @@ use std::time::Duration;
 use farside_fabric::{Error, Result};
 
 use crate::lines::{LineReader, Lines};
-use crate::{BETWEEN_NODES, CORES, MEMORY, PROVIDER, TOPOLOGY, variable};
+use crate::{BETWEEN_NODES, CORES, FABRIC, MEMORY, PROVIDER, TOPOLOGY, is_of_farside, variable};
 
 /// The fabrics that a job can run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +29,21 @@ impl Kind {
                 "{BETWEEN_NODES}={other:?}: nodes are connected by nic or ofi"
             ))),
         }
+    }
+
+    /// Returns the fabric that the user has named with [`FABRIC`], if any. For ranks of `farside
+    /// run`, that has set it.
+    pub fn from_environment() -> Result<Option<Kind>> {
+        if is_of_farside() {
+            return Ok(None);
+        }
+        variable(FABRIC).as_deref().map(Kind::of_variable).transpose()
+    }
+
+    /// Reads the value of [`FABRIC`].
+    pub(crate) fn of_variable(name: &str) -> Result<Kind> {
+        let named = |error| Error::InvalidSetting(format!("{FABRIC}={name}: {error}"));
+        name.parse().map_err(named)
     }
 
     /// Whether it connects several nodes.
@@ -158,7 +173,7 @@ fn from_nanos(text: &str) -> Option<Duration> {
 pub fn parse_bytes(text: &str) -> Result<u64> {
     let bad = || {
         Error::InvalidSetting(format!(
-            "{text:?} is no number of bytes; expected something like 4096, 512M or 4G"
+            "{text:?} is not a size; expected something like 4096, 512M or 4G"
         ))
     };
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -193,5 +208,7 @@ mod tests {
     fn an_unknown_fabric_is_named() {
         assert!("ib".parse::<Kind>().unwrap_err().to_string().contains("\"ib\""));
         assert_eq!("shm".parse::<Kind>(), Ok(Kind::Shm));
+        let error = Kind::of_variable("ib").unwrap_err().to_string();
+        assert!(error.contains("FARSIDE_FABRIC=ib") && error.contains("shm, nic, ofi"), "{error}");
     }
 }

@@ -119,7 +119,7 @@ impl Wishes {
         })?;
         let server = environment(SERVER);
         server.as_deref().map(crate::check_server).transpose()?;
-        let fabric = environment(FABRIC).map(|name| name.parse()).transpose()?;
+        let fabric = environment(FABRIC).as_deref().map(Kind::of_variable).transpose()?;
         Ok(Wishes { fabric, nodes, server, peer_timeout })
     }
 

@@ -55,8 +55,8 @@ pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
         .and_then(|()| cluster.await_hosts())
         .and_then(|go| if go { cluster.watch() } else { Ok(()) });
     cluster.finish(result.is_ok());
-    cluster.say_places();
     cluster.policy.say_rest();
+    cluster.say_places();
     result?;
     let (stdout, recording) = (cluster.printer.kept(), cluster.recording());
     Ok(Report { recording, ..cluster.policy.report(stdout) })
@@ -83,6 +83,8 @@ struct Cluster<'a> {
     over: bool,
     /// Pairs of nodes of which the first does not hear the second.
     complaints: Vec<(usize, usize)>,
+    /// Those of which the first has never heard the second.
+    unheard: BTreeSet<(usize, usize)>,
     /// Ranks that ended because another host was silent, while it is open which of them is lost.
     undecided: Vec<RankEnd>,
     judgement_time: Option<Instant>,
@@ -126,6 +128,7 @@ impl<'a> Cluster<'a> {
             begun: false,
             over: false,
             complaints: Vec::new(),
+            unheard: BTreeSet::new(),
             undecided: Vec::new(),
             judgement_time: None,
             killed: None,
@@ -235,9 +238,9 @@ impl<'a> Cluster<'a> {
         let seconds = self.hosts.start_timeout.as_secs_f64();
         let command = late.first().map_or(String::new(), |remote| remote.words());
         let why = format!(
-            "{what} within {seconds} s; see whether `{command}` answers with a line that begins \
-             with farside-node when it is typed here (--rsh and \
-             --remote-farside change it), or wait longer with --start-timeout"
+            "{what} within {seconds} s; try `{command}` by hand: it answers with a line that \
+             begins with farside-node (--rsh and --remote-farside change the command); or wait \
+             longer with --start-timeout"
         );
         Error::Host { host, why }
     }
@@ -364,6 +367,10 @@ impl<'a> Cluster<'a> {
             ToLauncher::Recorded(part) => self.keep_part(node, *part),
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
             ToLauncher::InputClosed => self.input = Input::Closed,
+            ToLauncher::NodeUnheard(other) => {
+                self.unheard.insert((node, other as usize));
+                self.handle_message(node, ToLauncher::NodeLost(other));
+            }
             ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
                 self.complaints.push((node, other as usize));
                 self.judgement_time.get_or_insert_with(|| Instant::now() + COMPLAINT_PERIOD);
@@ -463,18 +470,7 @@ impl<'a> Cluster<'a> {
         let pairs: Vec<(usize, usize)> = self.complaints.iter().filter(is_there).copied().collect();
         self.complaints.clear();
         for node in cut_off(pairs.clone()) {
-            let others: BTreeSet<usize> = pairs
-                .iter()
-                .filter(|pair| pair.0 == node || pair.1 == node)
-                .map(|pair| pair.0 + pair.1 - node)
-                .collect();
-            let others: Vec<&str> =
-                others.iter().map(|&other| self.remotes[other].label.as_str()).collect();
-            let why = format!(
-                "its interface and that of host {} do not hear each other",
-                others.join(", ")
-            );
-            self.lose(node, why);
+            self.lose(node, self.describe_silence(node, &pairs));
         }
         for RankEnd { node, rank, how, cause } in std::mem::take(&mut self.undecided) {
             match self.remotes[node].state {

@@ -386,7 +386,9 @@ impl Watch<'_> {
         for node in self.host.nodes_lost() {
             if !self.lost.contains(&node) {
                 self.lost.push(node);
-                self.daemon.outbox.push(&ToLauncher::NodeLost(node));
+                let is_unheard = self.host.is_unheard(node);
+                let told = if is_unheard { ToLauncher::NodeUnheard } else { ToLauncher::NodeLost };
+                self.daemon.outbox.push(&told(node));
                 self.reported.get_or_insert_with(Instant::now);
             }
         }

@@ -103,6 +103,8 @@ pub(crate) enum ToLauncher {
     Recorded(Box<Part>),
     /// A rank asks the launcher, over one of its host's connections.
     Asked { connection: u32, request: Vec<u8> },
+    /// The interface of another node is silent, and has been from the start.
+    NodeUnheard(u32),
 }
 
 /// [`Address`], as it travels.
@@ -297,6 +299,7 @@ mod tests {
             Just(ToLauncher::InputTaken),
             Just(ToLauncher::InputClosed),
             any::<u32>().prop_map(ToLauncher::NodeLost),
+            any::<u32>().prop_map(ToLauncher::NodeUnheard),
             any::<String>().prop_map(ToLauncher::Failed),
             Just(ToLauncher::Done),
             any::<u32>().prop_map(|rank| ToLauncher::Drained { rank }),

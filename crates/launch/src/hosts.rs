@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use farside_fabric::text::counted;
 use farside_fabric::{Error, Result};
 use farside_job::{JobPlan, Options};
 
@@ -53,7 +54,7 @@ impl Hosts {
     /// the first ones getting more; otherwise such a host has one rank.
     pub fn parse(list: &str, ranks: Option<u32>) -> Result<Hosts> {
         let bad =
-            |why: String| Error::InvalidSetting(format!("{list:?} is no list of hosts: {why}"));
+            |why: String| Error::InvalidSetting(format!("{list:?} is not a list of hosts: {why}"));
         let parsed: Vec<Listed> = list
             .split(',')
             .map(|item| parse_one(item.trim()))
@@ -63,9 +64,11 @@ impl Hosts {
         let open = parsed.iter().filter(|host| host.ranks.is_none()).count() as u64;
         let total = ranks.map_or(given + open, u64::from);
         if total < given + open || (open == 0 && total != given) {
-            let least =
-                if open == 0 { format!("{given}") } else { format!("at least {}", given + open) };
-            return Err(bad(format!("it has {least} ranks, and {total} were asked for")));
+            let least = if open == 0 { "" } else { "at least " };
+            let listed = counted(given + open, "rank");
+            return Err(Error::InvalidSetting(format!(
+                "--hosts lists {least}{listed}, but -n asks for {total}"
+            )));
         }
         if total > u64::from(u32::MAX) {
             return Err(Error::TooMuch { what: "ranks", value: total, limit: u32::MAX.into() });
@@ -188,7 +191,7 @@ fn parse_one(item: &str) -> Result<Listed, String> {
         None => None,
         Some(count) => {
             let ranks = count.parse().ok().filter(|&ranks| ranks > 0);
-            Some(ranks.ok_or_else(|| format!("{count:?} in {item:?} is no number of ranks"))?)
+            Some(ranks.ok_or_else(|| format!("{count:?} in {item:?} is not a number of ranks"))?)
         }
     };
     let address = match address {
@@ -196,7 +199,7 @@ fn parse_one(item: &str) -> Result<Listed, String> {
         Some(address) => {
             let parsed = bare(address).parse();
             Some(parsed.map_err(|_| {
-                format!("{address:?} in {item:?} is no address such as 10.0.0.1 or [fd00::1]")
+                format!("{address:?} in {item:?} is not an address such as 10.0.0.1 or [fd00::1]")
             })?)
         }
     };
@@ -208,15 +211,14 @@ fn bare(text: &str) -> &str {
 }
 
 fn split(template: &str) -> Result<Vec<String>> {
-    let bad =
-        |why: &str| Error::InvalidSetting(format!("{template:?} is no way to reach a host: {why}"));
+    let bad = |why: &str| Error::InvalidSetting(format!("--rsh {template:?}: it {why}"));
     let words =
-        shlex::split(template).ok_or_else(|| bad("a quote or a backslash lacks its end"))?;
+        shlex::split(template).ok_or_else(|| bad("has a quote or a backslash without an end"))?;
     if words.is_empty() {
-        return Err(bad("it is empty; the usual one is `ssh {host}`"));
+        return Err(bad("is empty; the default is `ssh {host}`"));
     }
     if !words.iter().any(|word| word.contains(HOST)) {
-        return Err(bad("{host}, which stands for the name of the host, is not in it"));
+        return Err(bad("must contain {host}, the place of the host's name"));
     }
     Ok(words)
 }
@@ -275,8 +277,8 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_named() {
-        assert!(refusal("a,b,c", Some(2)).contains("at least 3 ranks, and 2 were asked for"));
-        assert!(refusal("a:2,b:3", Some(6)).contains("it has 5 ranks, and 6 were asked for"));
+        assert!(refusal("a,b,c", Some(2)).contains("lists at least 3 ranks, but -n asks for 2"));
+        assert!(refusal("a:2,b:3", Some(6)).contains("lists 5 ranks, but -n asks for 6"));
         for (list, word) in [
             ("", "names no host"),
             ("a,,b", "names no host"),

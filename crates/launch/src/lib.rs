@@ -53,10 +53,16 @@ pub use service::Service;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program could not be started.
-    #[error("cannot start {program:?} as {rank}: {error}{}", advice(.program, .error))]
+    #[error(
+        "cannot start {program:?} as {rank}{}: {error}{}",
+        .directory.as_ref().map_or(String::new(), |at| format!(" in {}", at.display())),
+        advice(.program, .error)
+    )]
     Start {
         /// The program.
         program: OsString,
+        /// The directory in which it was to start, if not in that of the launcher.
+        directory: Option<PathBuf>,
         /// As which rank.
         rank: Rank,
         /// The error of the system.
@@ -102,7 +108,7 @@ pub enum Error {
 fn advice(program: &std::ffi::OsStr, error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::NotFound if program.as_encoded_bytes().contains(&b'/') => {
-            "; there is no such file, or no such interpreter as its first line names"
+            "; no such file, or the interpreter on its first line does not exist"
         }
         std::io::ErrorKind::NotFound => {
             "; it is not on PATH (a program of this directory is called ./NAME)"
@@ -133,6 +139,7 @@ fn job_advice(error: &farside_fabric::Error) -> &'static str {
         farside_fabric::Error::System { errno, .. } => {
             files_advice(&std::io::Error::from_raw_os_error(*errno))
         }
+        farside_fabric::Error::AddressSpace { .. } => " (`--memory`, or FARSIDE_MEMORY)",
         _ => "",
     }
 }
@@ -183,8 +190,7 @@ pub struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let unsaid = if self.how == ExitCause::Status(0) { " without leaving the job" } else { "" };
-        write!(f, "{} {}{unsaid}", self.rank, self.how)
+        f.write_str(&policy::describe_ends(&[self.rank], self.how))
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{ExitCause, PeerState, Rank};
+use farside_sight::page;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
@@ -32,14 +33,27 @@ pub(crate) struct Policy<'a> {
     timed_out: bool,
     /// The first signal that has asked for the end.
     asked_with: Option<i32>,
-    /// Ends of ranks that are not told of yet: what the rank has written comes first.
-    unsaid: Vec<(Rank, String, Instant)>,
+    /// Ends of ranks that are not told yet.
+    untold: Vec<Untold>,
+    /// True once the end of a rank was told.
+    has_told: bool,
+    /// True once the ranks were asked to end, or killed.
+    has_signalled: bool,
     /// The end of the job's time.
     deadline: Option<Instant>,
     /// The next signal to ranks that still run, and its time.
     ending: Option<(Instant, Signal)>,
     /// True if our output has no reader any more.
     is_unread: bool,
+}
+
+/// The end of a rank that is not told yet: what the rank has written comes first, and those that
+/// end alike within that time are told together.
+struct Untold {
+    failure: Failure,
+    is_drained: bool,
+    /// When it is told at the latest.
+    due: Instant,
 }
 
 impl<'a> Policy<'a> {
@@ -52,7 +66,9 @@ impl<'a> Policy<'a> {
             consequence: 0,
             timed_out: false,
             asked_with: None,
-            unsaid: Vec::new(),
+            untold: Vec::new(),
+            has_told: false,
+            has_signalled: false,
             deadline: None,
             ending: None,
             is_unread: false,
@@ -66,8 +82,8 @@ impl<'a> Policy<'a> {
 
     /// Returns the time of the next action.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let unsaid = self.unsaid.first().map(|&(_, _, when)| when);
-        [self.deadline, self.ending.map(|(when, _)| when), unsaid].into_iter().flatten().min()
+        let untold = self.untold.first().map(|untold| untold.due);
+        [self.deadline, self.ending.map(|(when, _)| when), untold].into_iter().flatten().min()
     }
 
     /// Returns whether a rank has failed, or time was up.
@@ -92,21 +108,20 @@ impl<'a> Policy<'a> {
     /// Returns the signal that all running ranks are to be sent now.
     pub(crate) fn due_signal(&mut self, running: impl Fn() -> Vec<Rank>) -> Option<Signal> {
         let now = Instant::now();
-        let is_overdue = |when: Instant| when <= now;
-        self.say_unsaid(|_, when| is_overdue(when));
+        if self.untold.first().is_some_and(|untold| untold.due <= now) {
+            self.tell(|untold| untold.is_drained || untold.due <= now);
+        }
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.deadline = None;
             self.timed_out = true;
             self.status = TIMED_OUT;
             let seconds = self.launch.timeout.unwrap_or_default().as_secs_f64();
-            self.say(&format!(
-                "time is up after {seconds} s; still running: rank {}",
-                list(&running())
-            ));
+            self.say(&format!("timed out after {seconds} s; still running: {}", list(&running())));
             self.ending = Some((now, Signal::TERM));
         }
         let (_, signal) = self.ending.filter(|&(when, _)| when <= now)?;
         self.ending = Some((now + AFTER_TERM, Signal::KILL));
+        self.has_signalled = true;
         Some(signal)
     }
 
@@ -120,6 +135,7 @@ impl<'a> Policy<'a> {
         // A second request is urgent.
         let insists = matches!(self.ending, Some((_, Signal::KILL)));
         self.asked_with.get_or_insert(number);
+        self.has_signalled = true;
         self.ending = Some((self.after_grace(), Signal::KILL));
         Some(if insists { Signal::KILL } else { signal })
     }
@@ -155,33 +171,48 @@ impl<'a> Policy<'a> {
         {
             return;
         }
-        self.unsaid.push((rank, Failure { rank, how }.to_string(), Instant::now() + LAST_LINES));
+        let (failure, due) = (Failure { rank, how }, Instant::now() + LAST_LINES);
+        self.untold.push(Untold { failure, is_drained: false, due });
         self.failed(&[rank], how, is_consequence);
     }
 
     /// The output of a rank that has ended was passed on.
     pub(crate) fn drained(&mut self, rank: Rank) {
-        self.say_unsaid(|one, _| one == rank);
+        let ended = self.untold.iter_mut().filter(|untold| untold.failure.rank == rank);
+        ended.for_each(|untold| untold.is_drained = true);
+        // The first failure explains those that follow. When all ranks were told to end, none is
+        // first.
+        let first = self.untold.first().filter(|untold| untold.is_drained);
+        if let Some(first) = first.filter(|_| !self.has_told && !self.has_signalled) {
+            let rank = first.failure.rank;
+            self.tell(|untold| untold.failure.rank == rank);
+        }
     }
 
-    /// Says what is left to say, whatever has become of the output.
+    /// Tells what is left to tell, whatever has become of the output.
     pub(crate) fn say_rest(&mut self) {
-        self.say_unsaid(|_, _| true);
+        self.tell(|_| true);
     }
 
-    fn say_unsaid(&mut self, which: impl Fn(Rank, Instant) -> bool) {
-        let said: Vec<_> =
-            self.unsaid.extract_if(.., |(rank, _, when)| which(*rank, *when)).collect();
-        said.iter().for_each(|(_, news, _)| self.say(news));
+    /// Tells the ends of some ranks, in one line those that have ended alike.
+    fn tell(&mut self, which: impl Fn(&Untold) -> bool) {
+        let mut alike: Vec<(ExitCause, Vec<Rank>)> = Vec::new();
+        for Untold { failure: Failure { rank, how }, .. } in
+            self.untold.extract_if(.., |untold| which(untold))
+        {
+            match alike.iter_mut().find(|(other, _)| *other == how) {
+                Some((_, ranks)) => ranks.push(rank),
+                None => alike.push((how, vec![rank])),
+            }
+        }
+        self.has_told |= !alike.is_empty();
+        alike.iter().for_each(|(how, ranks)| self.say(&describe_ends(ranks, *how)));
     }
 
     /// A host is gone, and its ranks with it.
     pub(crate) fn lost_host(&mut self, host: String, why: &str, ranks: &[Rank]) {
-        let with_it = if ranks.is_empty() {
-            String::new()
-        } else {
-            format!("; with it rank {}", list(ranks))
-        };
+        let with_it =
+            if ranks.is_empty() { String::new() } else { format!("; with it {}", list(ranks)) };
         self.say(&format!("host {host} is lost: {why}{with_it}"));
         self.hosts_lost.push(host);
         self.failed(ranks, ExitCause::Silent, false);
@@ -267,8 +298,17 @@ fn is_unread() -> bool {
 }
 
 fn list(ranks: &[Rank]) -> String {
-    let words: Vec<String> = ranks.iter().map(|rank| rank.0.to_string()).collect();
-    words.join(", ")
+    page::ranks(&ranks.iter().map(|rank| rank.0).collect::<Vec<u32>>())
+}
+
+/// Says of ranks that they have ended like this.
+pub(crate) fn describe_ends(ranks: &[Rank], how: ExitCause) -> String {
+    let how = match how {
+        ExitCause::Status(0) => format!("{how} without leaving the job"),
+        _ => how.to_string(),
+    };
+    let is_one = ranks.len() == 1;
+    format!("{} {}", list(ranks), if is_one { how } else { how.replacen("was ", "were ", 1) })
 }
 
 /// Returns the time left until then.
@@ -280,6 +320,16 @@ pub(crate) fn until(when: Option<Instant>) -> Option<Timespec> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ends_are_described_for_one_rank_and_for_several() {
+        let [one, some] = [vec![Rank(3)], vec![Rank(0), Rank(2), Rank(1)]];
+        let killed = ExitCause::Signal(9);
+        assert_eq!(describe_ends(&one, killed), format!("rank 3 {killed}"));
+        assert!(describe_ends(&some, killed).starts_with("ranks 0-2 were "));
+        let left = "ranks 0-2 exited with status 0 without leaving the job";
+        assert_eq!(describe_ends(&some, ExitCause::Status(0)), left);
+    }
 
     #[test]
     fn the_status_is_that_of_the_first_cause_although_it_ends_last() {

@@ -52,6 +52,7 @@ pub(crate) fn start(
     unsafe { command.pre_exec(move || prepare(BorrowedFd::borrow_raw(file), parent)) };
     let child = command.spawn().map_err(|error| Error::Start {
         program: launch.program.clone(),
+        directory: launch.directory.clone(),
         rank,
         error,
     })?;

@@ -91,7 +91,10 @@ pub fn reap() -> Result<(), String> {
     let mark = lines.first().and_then(|line| line.strip_prefix(MARKED));
     lines.drain(..usize::from(mark.is_some()));
     let number = |word: &str| {
-        word.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{word:?} is no process"))
+        word.parse()
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or_else(|| format!("{word:?} is not a process"))
     };
     let numbers: Vec<Pid> = lines.into_iter().map(number).collect::<Result<_, _>>()?;
     if let Some((&group, waited_for)) = numbers.split_first() {

@@ -37,12 +37,14 @@ pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
         captured: Vec::new(),
         input: input.map(Feed::new),
         watcher: launch.interactive.then(|| Watcher::new(&host, launch.stuck_after)),
+        places: None,
     };
     supervisor.policy.begin();
     let watched = supervisor.watch(&mut signals);
     supervisor.local_ranks.clean_up();
     supervisor.flush_output(signals);
     supervisor.policy.say_rest();
+    supervisor.places.iter().for_each(|places| supervisor.policy.say(places));
     if let Some(watcher) = supervisor.watcher.as_ref().filter(|_| launch.stats) {
         supervisor.policy.say(&watcher.statistics());
     }
@@ -58,6 +60,8 @@ struct Supervisor<'a> {
     input: Option<Feed>,
     /// Looks at the ranks for a launcher that has somebody to tell.
     watcher: Option<Watcher>,
+    /// Where the ranks were when the job failed.
+    places: Option<String>,
 }
 
 impl Supervisor<'_> {
@@ -101,9 +105,8 @@ impl Supervisor<'_> {
             if news.first() == Some(&true) {
                 self.hear();
             }
-            let (policy, watcher) = (&self.policy, &mut self.watcher);
             // Before the others are told of the loss: then they are somewhere else.
-            let before_loss = || say_places(policy, watcher);
+            let before_loss = || note_places(&mut self.places, &mut self.watcher);
             for end in self.local_ranks.reap(ended, before_loss) {
                 self.policy.ended(end.rank, end.how, end.peer_state, end.cause.is_some());
                 match &mut self.forwarder {
@@ -112,7 +115,7 @@ impl Supervisor<'_> {
                 }
             }
             if self.policy.is_time_up() {
-                say_places(&self.policy, &mut self.watcher);
+                note_places(&mut self.places, &mut self.watcher);
             }
             self.look();
             if let Some(signal) = self.policy.due_signal(|| self.local_ranks.running()) {
@@ -216,8 +219,9 @@ impl Supervisor<'_> {
     }
 }
 
-fn say_places(policy: &Policy<'_>, watcher: &mut Option<Watcher>) {
-    if let Some(places) = watcher.as_mut().and_then(Watcher::places) {
-        policy.say(&places);
+/// Notes where the ranks are. It is said at the end, behind the errors that explain it.
+fn note_places(places: &mut Option<String>, watcher: &mut Option<Watcher>) {
+    if let Some(now) = watcher.as_mut().and_then(Watcher::places) {
+        *places = Some(now);
     }
 }

@@ -176,7 +176,8 @@ static void finish(void)
     is_running = false;
     last_window = NULL;
     if (windows_left() > 0)
-        say("%d windows were not freed", windows_left());
+        say(windows_left() == 1 ? "%d window was not freed" : "%d windows were not freed",
+            windows_left());
     if (farside_mpi_finish() != 0)
         say("MPI_Finalize: %s", farside_mpi_error_text());
     communicators_forget();

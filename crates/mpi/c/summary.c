@@ -32,15 +32,21 @@ void end_wait(void)
     leave();
 }
 
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 /* What a waiting rank did not use of its processor, another could: an MPI that polls would have
  * used it. */
 void say_summary(int rank)
 {
     uint64_t saved_ns = waited_ns > computed_ns ? waited_ns - computed_ns : 0;
     fprintf(stderr,
-            "farside: rank %d: %llu windows, %llu one-sided operations, %llu bytes; %.3f s in %llu "
-            "calls that synchronize, of which %.3f s left the processor to others\n",
-            rank, (unsigned long long)windows, (unsigned long long)operations,
-            (unsigned long long)bytes_moved, (double)waited_ns / 1e9, (unsigned long long)waits,
-            (double)saved_ns / 1e9);
+            "farside: rank %d: %llu window%s, %llu one-sided operation%s, %llu byte%s; %.3f s in "
+            "%llu call%s that synchronize%s, of which %.3f s off the processor\n",
+            rank, (unsigned long long)windows, plural(windows), (unsigned long long)operations,
+            plural(operations), (unsigned long long)bytes_moved, plural(bytes_moved),
+            (double)waited_ns / 1e9, (unsigned long long)waits, plural(waits),
+            waits == 1 ? "s" : "", (double)saved_ns / 1e9);
 }

@@ -490,7 +490,7 @@ fn summary_says_what_each_rank_has_done() {
         for rank in 0..2 {
             let begin = format!("farside: rank {rank}: ");
             let is_whole = |line: &str| {
-                let words = ["windows", "one-sided operations", "bytes", "left the processor"];
+                let words = ["window", "one-sided operation", "byte", "off the processor"];
                 line.contains(&begin) && words.iter().all(|word| line.contains(word))
             };
             assert!(ran.output.lines().any(is_whole), "{ran:?}");

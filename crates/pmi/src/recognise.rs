@@ -147,7 +147,7 @@ fn number<N: std::str::FromStr>(environment: Environment<'_>, name: &str) -> Res
         ))
     })?;
     text.parse()
-        .map_err(|_| Error(format!("{name}={text:?} is no number; it is set by the launcher")))
+        .map_err(|_| Error(format!("{name}={text:?} is not a number; it is set by the launcher")))
 }
 
 impl std::fmt::Display for Launcher {

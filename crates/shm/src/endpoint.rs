@@ -226,7 +226,7 @@ impl Fabric for Endpoint {
 
     fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
         let mut arena = lock(&self.seat.arena);
-        let offset = arena.allocate(bytes)?;
+        let offset = arena.allocate(bytes).map_err(|error| self.seat.job.no_room_for(error))?;
         let published = self.seat.job.publish(self.seat.rank, segment, offset, bytes);
         if published.is_err() {
             arena.release(offset, bytes);

@@ -64,11 +64,11 @@ impl Config {
         let machine = rustix::system::sysinfo();
         let ram = machine.totalram * u64::from(machine.mem_unit);
         let room = crate::machine::addresses_limit()
-            .map_or(u64::MAX, |limit| limit / 2 / u64::from(topology.nodes()));
+            .map_or(u64::MAX, |limit| room_for_each(limit, &topology));
         Config {
             topology,
             cores: crate::machine::cores(),
-            arena_bytes: ram.min((16 << 40) / ranks).min(room / ranks).max(1),
+            arena_bytes: ram.min((16 << 40) / ranks).min(room),
             root_bytes,
             beside_bytes: 0,
             is_recorded: false,
@@ -372,6 +372,21 @@ impl Job {
         self.header().arena_bytes.load(Ordering::Relaxed)
     }
 
+    /// Blames the limit of the address space for memory that has run out, if it is by that limit
+    /// that there is no more, and not by the user's word.
+    pub(crate) fn no_room_for(&self, error: Error) -> Error {
+        let limit = crate::machine::addresses_limit();
+        let (Error::OutOfMemory { asked, free, limit: arena }, Some(limit)) = (&error, limit)
+        else {
+            return error;
+        };
+        if room_for_each(limit, &self.topology).next_multiple_of(self.page) != *arena {
+            return error;
+        }
+        let each = (arena - free).saturating_add(*asked);
+        Error::AddressSpace { ranks: self.topology.ranks(), each, limit }
+    }
+
     /// The words that say which calls wait for a node's agent: a bit for each slot of each rank.
     pub(crate) fn waiting_calls(&self, node: Node) -> &[AtomicU64] {
         assert!(node.0 < self.topology.nodes(), "{node} of {}", self.topology.nodes());
@@ -486,6 +501,11 @@ fn map(file: &OwnedFd, bytes: u64, access: Access) -> Result<NonNull<u8>> {
     // was just made; it changes no content.
     let _ = unsafe { rustix::mm::madvise(base, bytes as usize, rustix::mm::Advice::LinuxHugepage) };
     NonNull::new(base.cast()).ok_or(Error::System { call: "mmap of the job's memory", errno: 0 })
+}
+
+/// How much each rank may share where a process may map so much.
+fn room_for_each(limit: u64, topology: &Topology) -> u64 {
+    (limit / 2 / u64::from(topology.nodes()) / u64::from(topology.ranks())).max(1)
 }
 
 /// Why there was no room for a mapping, if that is what the system has said.

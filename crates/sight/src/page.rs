@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use farside_fabric::text::counted;
+
 use crate::doctor::{Diagnosis, Verdict};
 use crate::snapshot::{ContextView, Durations, Snapshot};
 
@@ -23,17 +25,18 @@ pub fn write(title: &str, snapshot: &Snapshot, diagnosis: &Diagnosis) -> String 
     };
     let _ = writeln!(
         page,
-        "{title}: {} ranks on {nodes} node{}: {verdict}",
-        snapshot.ranks.len(),
-        if nodes == 1 { "" } else { "s" }
+        "{title}: {} on {}: {verdict}",
+        counted(snapshot.ranks.len(), "rank"),
+        counted(nodes, "node")
     );
     let explained = match diagnosis.verdict {
         Verdict::Stuck => format!(
-            "{} cannot go on: nothing that the ranks do can change that",
-            ranks(&diagnosis.stuck)
+            "{} can never continue: no rank can unblock {}",
+            ranks(&diagnosis.stuck),
+            if diagnosis.stuck.len() == 1 { "it" } else { "them" }
         ),
         Verdict::Slow => "ranks wait for others, which can go on".to_owned(),
-        Verdict::Healthy => "no rank waits for long".to_owned(),
+        Verdict::Healthy => "no rank has been waiting long".to_owned(),
     };
     let _ = writeln!(page, "{explained}");
     if !diagnosis.findings.is_empty() {

@@ -11,19 +11,16 @@ use super::Report;
 const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
 /// The directory whose documents are all checked.
-const DIRECTORY: &str = "docs";
+const DIRECTORY: &str = "docs/";
 
-/// Checks the documents of the workspace at `root`. A document that does not exist has no wrong
-/// links.
-pub(super) fn check(root: &Path, report: &mut Report) -> Result<()> {
-    let mut paths: Vec<String> = DOCUMENTS.iter().map(|&path| path.to_owned()).collect();
-    if let Ok(entries) = fs::read_dir(root.join(DIRECTORY)) {
-        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        paths.extend(
-            names.filter(|name| name.ends_with(".md")).map(|name| format!("{DIRECTORY}/{name}")),
-        );
-    }
-    for path in paths.iter().filter(|path| root.join(path).is_file()) {
+/// Checks those of these files of the workspace at `root` that are documents.
+pub(super) fn check(root: &Path, paths: &[String], report: &mut Report) -> Result<()> {
+    let in_docs = |path: &str| {
+        path.strip_prefix(DIRECTORY)
+            .is_some_and(|name| name.ends_with(".md") && !name.contains('/'))
+    };
+    let is_checked = |path: &&String| DOCUMENTS.contains(&path.as_str()) || in_docs(path);
+    for path in paths.iter().filter(is_checked) {
         let text =
             fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))?;
         let directory = Path::new(path).parent().unwrap_or(Path::new(""));
@@ -154,7 +151,8 @@ mod tests {
         fs::write(root.join("README.md"), "[a](docs/a.md) [b](/docs/a.md) [c](a.md)").unwrap();
         fs::write(root.join("docs/a.md"), "[up](../README.md)\n[wrong](README.md)").unwrap();
         let mut report = Report::default();
-        check(&root, &mut report).unwrap();
+        let paths = ["README.md", "docs/a.md"].map(str::to_owned);
+        check(&root, &paths, &mut report).unwrap();
         fs::remove_dir_all(&root).unwrap();
         let places: Vec<_> = report.violations.iter().map(|f| (f.path.as_str(), f.line)).collect();
         assert_eq!(places, [("README.md", 1), ("docs/a.md", 2)]);

@@ -37,7 +37,8 @@ const UNSAFE_LIST: &str = "xtask/unsafe-files.txt";
 /// Checks the workspace at `root`; an error says how many violations were printed.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut report = Report::default();
-    let tree = Tree::load(root, &mut report)?;
+    let paths = tracked(root)?;
+    let tree = Tree::load(root, &paths, &mut report)?;
     match dependencies::metadata(root) {
         Ok(metadata) => dependencies::check(root, &metadata, &mut report),
         // The other rules can do without, and what they find may be the cause.
@@ -53,14 +54,14 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         retired.check_names(source, &mut report);
         words::check(source, &mut report);
     }
-    for document in documents(root)? {
+    for document in documents(root, &paths) {
         columns::check(&document, &mut report);
         retired.check_spans(&document, &mut report);
     }
     unsafe_code::check(&tree, &read(root, UNSAFE_LIST)?, &mut report);
     headers::check(&tree, &mut report);
     packed::check(&tree, &read(root, packed::LIST)?, &mut report);
-    links::check(root, &mut report)?;
+    links::check(root, &paths, &mut report)?;
     let waist = root.join(waist::FILE);
     let waist =
         fs::read_to_string(&waist).with_context(|| format!("cannot read {}", waist.display()))?;
@@ -91,21 +92,28 @@ fn read(root: &Path, path: &str) -> Result<String> {
     fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))
 }
 
-/// Reads all text files that belong to the workspace: those that git knows, and new ones that it is
-/// not told to ignore.
-fn documents(root: &Path) -> Result<Vec<Document>> {
+/// Lists the files that belong to the workspace at `root`: those that git tracks. What a command
+/// has written there, or a user has left, is nobody's business; a new file is looked at once it is
+/// added.
+fn tracked(root: &Path) -> Result<Vec<String>> {
     let mut git = Command::new("git");
-    git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    git.current_dir(root).args(["ls-files", "-z", "--cached"]);
     let output = git.output().context("cannot run git, which says what belongs to the tree")?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "git cannot list the tree: {}", complaint.trim());
     let paths = String::from_utf8(output.stdout).context("a path is not UTF-8")?;
-    // What is deleted and not yet committed is listed and cannot be read; nor can binary files.
-    let texts = paths.split_terminator('\0').filter_map(|path| {
+    // What is deleted and not yet committed is listed all the same.
+    let is_there = |path: &&str| root.join(path).is_file();
+    Ok(paths.split_terminator('\0').filter(is_there).map(str::to_owned).collect())
+}
+
+/// Reads those of these files that are text.
+fn documents(root: &Path, paths: &[String]) -> Vec<Document> {
+    let read = |path: &String| {
         let text = fs::read_to_string(root.join(path)).ok()?;
-        Some(Document { path: path.to_owned(), text })
-    });
-    Ok(texts.collect())
+        Some(Document { path: path.clone(), text })
+    };
+    paths.iter().filter_map(read).collect()
 }
 
 /// A place in the workspace and what is wrong there.
@@ -191,18 +199,62 @@ mod tests {
     fn the_rules_accept_the_program_that_states_them() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut report = Report::default();
-        let tree = Tree::load(root, &mut report).unwrap();
+        let paths = tracked(root).unwrap();
+        let tree = Tree::load(root, &paths, &mut report).unwrap();
         assert!(tree.sources.len() > 10, "the sources of this crate were not found");
         for source in &tree.sources {
             layers::check(source, &mut report);
             lengths::check(source, &mut report);
             words::check(source, &mut report);
         }
-        for document in documents(root).unwrap() {
+        for document in documents(root, &paths) {
             columns::check(&document, &mut report);
         }
         unsafe_code::check(&tree, "", &mut report);
         assert_eq!(report.text(), "");
         assert_eq!(report.warnings, []);
+    }
+
+    /// A tree of git with these files, of which the first is tracked; it is removed when dropped.
+    struct Tracked(std::path::PathBuf);
+
+    impl Tracked {
+        fn new(name: &str, files: &[&str]) -> Tracked {
+            let root = std::env::temp_dir().join(format!("tidy-{name}-{}", std::process::id()));
+            for path in files {
+                let path = root.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                // Neither a line of this length nor this is allowed in a source.
+                fs::write(path, format!("fn a() {{ {} }}\n@\n", "1;".repeat(100))).unwrap();
+            }
+            for words in [&["init", "-q"][..], &["add", files[0]]] {
+                assert!(
+                    Command::new("git").current_dir(&root).args(words).status().unwrap().success()
+                );
+            }
+            Tracked(root)
+        }
+    }
+
+    impl Drop for Tracked {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_not_tracked_is_not_looked_at() {
+        let files = ["src/a.rs", "figures/index.html", "figures/a.rs", "docs/a.md"];
+        let tree = Tracked::new("tracked", &files);
+        let paths = tracked(&tree.0).unwrap();
+        assert_eq!(paths, ["src/a.rs"]);
+        let mut report = Report::default();
+        Tree::load(&tree.0, &paths, &mut report).unwrap();
+        for document in documents(&tree.0, &paths) {
+            columns::check(&document, &mut report);
+        }
+        links::check(&tree.0, &paths, &mut report).unwrap();
+        // The line that is too long, and what is not Rust.
+        assert_eq!(report.lines(), [1, 2], "{}", report.text());
     }
 }

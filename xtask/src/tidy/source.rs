@@ -19,18 +19,15 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Reads every Rust file below `root`, except what was built and what is hidden.
-    pub(super) fn load(root: &Path, report: &mut Report) -> Result<Self> {
-        let mut paths = Vec::new();
-        find(root, "", &mut paths)?;
-        paths.sort();
+    /// Reads those of these files below `root` that are Rust.
+    pub(super) fn load(root: &Path, paths: &[String], report: &mut Report) -> Result<Self> {
         let mut sources = Vec::new();
-        for path in paths {
-            let text = fs::read_to_string(root.join(&path))
+        for path in paths.iter().filter(|path| path.ends_with(".rs")) {
+            let text = fs::read_to_string(root.join(path))
                 .with_context(|| format!("cannot read {path}"))?;
-            match Source::parse(&path, &text) {
+            match Source::parse(path, &text) {
                 Ok(source) => sources.push(source),
-                Err(line) => report.violation(&path, line, "this is not Rust: correct it"),
+                Err(line) => report.violation(path, line, "this is not Rust: correct it"),
             }
         }
         Ok(Self::new(sources))
@@ -44,27 +41,6 @@ impl Tree {
         }
         Self { sources }
     }
-}
-
-/// Collects the Rust files of the directory `below`, which is relative to `root` and ends in a
-/// slash.
-fn find(root: &Path, below: &str, paths: &mut Vec<String>) -> Result<()> {
-    let directory = root.join(below);
-    let entries =
-        fs::read_dir(&directory).with_context(|| format!("cannot list {}", directory.display()))?;
-    for entry in entries {
-        let entry = entry.with_context(|| format!("cannot list {}", directory.display()))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        // What cargo builds; a module may have that name, too.
-        let is_built = name == "target" && !below.contains("src/");
-        if is_directory && !is_built && !name.starts_with('.') {
-            find(root, &format!("{below}{name}/"), paths)?;
-        } else if !is_directory && name.ends_with(".rs") {
-            paths.push(format!("{below}{name}"));
-        }
-    }
-    Ok(())
 }
 
 /// The files whose module is compiled for tests only, because its declaration or the file of its

@@ -63,7 +63,7 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
 pub(crate) fn parse(arguments: &[String]) -> Result<u64> {
     let bad = |what: &str| {
         Error::InvalidArgument(format!(
-            "{what:?} is no number of operations: one number, {OPERATIONS_MIN} or more"
+            "{what:?} is not a number of operations: one number, {OPERATIONS_MIN} or more"
         ))
     };
     let number = |text: &String| {

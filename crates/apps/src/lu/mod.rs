@@ -448,7 +448,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
             )));
         }
         let value = value.ok_or_else(|| Error::InvalidArgument(format!("{flag} needs a value")))?;
-        let bad = || Error::InvalidArgument(format!("{value:?} is no value for {flag}"));
+        let bad = || Error::InvalidArgument(format!("{value:?} is not a value for {flag}"));
         match flag {
             "--size" => plan.size = value.parse().map_err(|_| bad())?,
             "--block" => plan.block = value.parse().map_err(|_| bad())?,

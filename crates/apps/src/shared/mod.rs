@@ -303,6 +303,7 @@ fn report(options: &Options, outcome: &Outcome) -> Result<()> {
     }
     if outcome.difference.is_some() {
         say(format_args!("  result       the same as that of the sequential run"))?;
+        options.plot.iter().try_for_each(|path| say(format_args!("  picture      {path}")))?;
     }
     say(format_args!(
         "  barriers     {} of {:.3} ms, {:.3} ms of them when the last rank has come",

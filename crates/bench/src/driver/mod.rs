@@ -62,8 +62,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Refuses what no bench can do.
+    /// Refuses what no bench can do: a setting that makes no sense.
     pub fn check(&self, ranks_least: u32) -> Result<()> {
+        let refused = |error: anyhow::Error| farside::Error::InvalidSetting(format!("{error:#}"));
+        Ok(self.judge(ranks_least).map_err(refused)?)
+    }
+
+    fn judge(&self, ranks_least: u32) -> Result<()> {
         if self.sim.is_some() && !self.against.is_empty() {
             bail!("rivals run on this machine only: leave out --against, or --sim");
         }
@@ -128,11 +133,8 @@ pub fn choose(asked: &[String], all: &[&str]) -> Result<Vec<String>> {
         return Ok(all.iter().map(|&case| case.to_owned()).collect());
     }
     for case in asked {
-        ensure!(
-            all.contains(&case.as_str()),
-            "there is no case {case:?}; there are: {}",
-            all.join(", ")
-        );
+        let unknown = || format!("there is no case {case:?}; there are: {}", all.join(", "));
+        ensure!(all.contains(&case.as_str()), farside::Error::InvalidSetting(unknown()));
     }
     Ok(asked.to_vec())
 }

@@ -30,8 +30,8 @@ use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
 use farside_job::{Kind, parse_bytes};
 
-use crate::complain;
 use crate::mode::Mode;
+use crate::{Misuse, complain};
 
 /// Measures. What is compared takes turns in one run: on a shared machine only ratios hold.
 #[derive(Args)]
@@ -202,7 +202,8 @@ impl Common {
     fn setting(&self, ranks: Vec<u32>, usual_ms: u64) -> Result<Setting> {
         if let [_, _, ..] = self.nodes[..] {
             let nodes: Vec<String> = self.nodes.iter().map(u32::to_string).collect();
-            bail!("--nodes {}: one number of nodes at a time here", nodes.join(","));
+            let nodes = nodes.join(",");
+            bail!(Misuse(format!("--nodes {nodes}: one number of nodes at a time here")));
         }
         let setting = self.setting_with(self.nodes.first().copied(), ranks, usual_ms)?;
         let load = || std::fs::read_to_string("/proc/loadavg").ok();
@@ -217,7 +218,7 @@ impl Common {
         let program = std::env::current_exe().context("cannot find the running program")?;
         let mut against = Vec::new();
         for word in &self.against {
-            against.extend(Rival::parse(word)?);
+            against.extend(Rival::parse(word).map_err(|error| Misuse(error.to_string()))?);
         }
         if nodes.is_some() {
             // It is a way to use shared memory.

@@ -30,17 +30,13 @@ pub(super) fn section() -> Section {
     let note =
         pmix.clone().unwrap_or_else(|| "libpmix.so.2 is not installed (Debian: libpmix2)".into());
     rows.push(vec![json!("libpmix"), json!("PMIx"), json!(pmix.is_some()), json!(note)]);
-    let (is_launched, by) = match farside_job::launcher() {
-        Ok(by) => {
-            (by.is_some(), by.unwrap_or("nobody: a program would be a job of one rank".into()))
+    let (is_launched, how) = match farside_job::launcher() {
+        Ok(Some(by)) => (true, format!("was started by {by}")),
+        Ok(None) => {
+            (false, "was not started by a launcher: a program would be a job of one rank".into())
         }
         Err(error) => (false, error.to_string()),
     };
-    rows.push(vec![
-        json!("this process"),
-        json!(null),
-        json!(is_launched),
-        json!(format!("was started by {by}")),
-    ]);
+    rows.push(vec![json!("this process"), json!(null), json!(is_launched), json!(how)]);
     Section { name: "launchers", columns: &["launcher", "speaks", "here", "note"], rows }
 }

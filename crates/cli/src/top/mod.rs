@@ -18,6 +18,8 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use model::Model;
 use state::{After, State};
 
+use crate::Misuse;
+
 /// What `farside top --help` says.
 pub(crate) const ABOUT: &str = "Show what the ranks of a running job do, as it happens
 
@@ -49,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let reader = job.open()?;
     let is_screen = !arguments.once && !arguments.json;
     if is_screen && !std::io::stdout().is_terminal() {
-        bail!("standard output is no terminal: use --once or --json");
+        bail!(Misuse("standard output is not a terminal: use --once or --json".into()));
     }
     if is_screen { watch(arguments, &job, &reader) } else { print(arguments, &job, &reader) }
 }

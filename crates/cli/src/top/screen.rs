@@ -1,5 +1,6 @@
 //! The screen of `farside top`.
 
+use farside_fabric::text::counted;
 use farside_sight::Verdict;
 use farside_sight::doctor::describe_ranks;
 use ratatui::Frame;
@@ -67,10 +68,9 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {
         Span::styled(format!("job {} ", model.job), bold()),
         Span::styled(model.verdict(), verdict),
         Span::raw(format!(
-            "  {} ranks on {} node{}, {} wait  {} op/s  {}B/s{}",
-            model.ranks.len(),
-            model.nodes,
-            if model.nodes == 1 { "" } else { "s" },
+            "  {} on {}, {} waiting  {} op/s  {}B/s{}",
+            counted(model.ranks.len(), "rank"),
+            counted(model.nodes, "node"),
             waits,
             short(operations),
             short(bytes),
@@ -257,10 +257,10 @@ fn draw_rank(frame: &mut Frame<'_>, area: Rect, model: &Model, rank: u32) {
             ns => format!("{}, for {}", row.does, since(ns)),
         }),
         Line::from(format!(
-            "{} operations ({}/s), {} bytes ({}/s)",
-            row.operations,
+            "{} ({}/s), {} ({}/s)",
+            counted(row.operations, "operation"),
             short(row.operations_per_second),
-            row.bytes,
+            counted(row.bytes, "byte"),
             short(row.bytes_per_second)
         )),
     ];

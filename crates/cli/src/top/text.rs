@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
+use farside_fabric::text::counted;
 use farside_sight::doctor::{describe_place, describe_ranks};
 
 use super::model::{Model, short, since};
@@ -11,12 +12,12 @@ pub(crate) fn page(model: &Model) -> String {
     let mut page = String::new();
     let _ = writeln!(
         page,
-        "job {} ({}): {} ranks on {} node(s), {} processors: {}",
+        "job {} ({}): {} on {}, {}: {}",
         model.job,
         model.command,
-        model.ranks.len(),
-        model.nodes,
-        model.processors,
+        counted(model.ranks.len(), "rank"),
+        counted(model.nodes, "node"),
+        counted(model.processors, "processor"),
         model.verdict()
     );
     let mut table = Table::new();
@@ -49,7 +50,11 @@ pub(crate) fn page(model: &Model) -> String {
         };
         let waiters = match lock.waiters.len() {
             0 => String::new(),
-            _ => format!("; {} wait(s), {}", describe_ranks(&lock.waiters), since(lock.longest_ns)),
+            many => {
+                let wait = if many == 1 { "waits" } else { "wait" };
+                let waiters = describe_ranks(&lock.waiters);
+                format!("; {waiters} {wait}, {}", since(lock.longest_ns))
+            }
         };
         let _ = writeln!(page, "{}: {holder}{waiters}", lock.name);
     }

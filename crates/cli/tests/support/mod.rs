@@ -493,6 +493,13 @@ impl Finished {
     }
 }
 
+/// The line of the launcher about ranks that this signal has ended.
+pub(crate) fn ended(ranks: &str, signal: i32) -> String {
+    let how = farside_fabric::ExitCause::Signal(signal).to_string();
+    let how = if ranks.starts_with("ranks") { how.replacen("was", "were", 1) } else { how };
+    format!("farside: {ranks} {how}\n")
+}
+
 /// The lines of a text in alphabetical order, for output that has none of its own.
 pub(crate) fn sorted(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use farside_fabric::text::counted;
 use farside_fabric::{Error, Result, Topology};
 use farside_rma::{World, root_bytes};
 use farside_sim::{Profile, Program, Timed, Timing};
@@ -97,13 +98,12 @@ impl Virtual {
     /// Returns what came of a run, for people: a line, and another one if messages were lost.
     pub fn summary(&self, timing: &Timing) -> String {
         let mut text = format!(
-            "{} ranks on {}: {:.3} us of virtual time, {} operations, {} bytes (seed {}, hash \
-             {:016x})",
-            self.ranks,
+            "{} on {}: {:.3} us of virtual time, {}, {} (seed {}, hash {:016x})",
+            counted(self.ranks, "rank"),
             self.profile.name,
             timing.virtual_ns as f64 / 1e3,
-            timing.operations,
-            timing.bytes,
+            counted(timing.operations, "operation"),
+            counted(timing.bytes, "byte"),
             self.seed,
             timing.hash
         );

@@ -223,8 +223,8 @@ impl Cluster<'_> {
             }
             (None, Some(how)) => {
                 format!(
-                    "`{words}` {how} before farside answered there; see what it says when it is \
-                     typed here (--rsh changes it)"
+                    "`{words}` {how} before farside answered there; try that command by hand \
+                     (--rsh changes it)"
                 )
             }
             (None, None) => format!("`{words}` has closed its output"),

@@ -47,6 +47,8 @@ pub(super) enum Command {
 #[derive(Default)]
 pub(super) struct Reports {
     pub(super) lost: Mutex<Vec<Node>>,
+    /// Those of the lost nodes from which nothing has ever come.
+    pub(super) unheard: Mutex<Vec<Node>>,
     pub(super) refusals: Mutex<Refusals>,
 }
 
@@ -78,6 +80,8 @@ pub(super) struct Agent {
 pub(super) struct Liveness {
     /// When an authentic datagram that was new last arrived from it.
     pub(super) heard_ns: u64,
+    /// Whether one has arrived at all; until then `heard_ns` is when the agent began.
+    pub(super) was_heard: bool,
     pub(super) is_lost: bool,
 }
 
@@ -122,7 +126,7 @@ impl Agent {
         let liveness = std::cell::RefCell::new(liveness);
         let heard = |node: u32| {
             if let Some(node) = liveness.borrow_mut().get_mut(node as usize) {
-                node.heard_ns = now_ns();
+                (node.heard_ns, node.was_heard) = (now_ns(), true);
             }
         };
         let reply = |packet: &[u8]| {
@@ -201,6 +205,9 @@ impl Agent {
             self.job.note_departure(rank, PeerState::Lost(ExitCause::Silent), None);
         }
         self.service.memory().departures_changed = true;
+        if !self.liveness[node.0 as usize].was_heard {
+            lock(&self.reports.unheard).push(node);
+        }
         lock(&self.reports.lost).push(node);
     }
 

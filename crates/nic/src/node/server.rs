@@ -188,6 +188,7 @@ impl NodeServer {
             service = service.over(endpoint.clone());
             origin.announce(self.address);
         }
+        let unheard = Liveness { heard_ns: now_ns(), was_heard: false, is_lost: false };
         Ok(Agent {
             node: self.node,
             job: self.job.clone(),
@@ -196,7 +197,7 @@ impl NodeServer {
             listener: Listener::new(endpoint, self.settings.server.agent_wait()),
             origin,
             peers,
-            liveness: vec![Liveness { heard_ns: now_ns(), is_lost: false }; count as usize],
+            liveness: vec![unheard; count as usize],
             peer_timeout: self.settings.peer_timeout,
             checked_ns: now_ns(),
             came_ns: now_ns(),
@@ -248,6 +249,11 @@ impl NodeServer {
     /// Returns the nodes that the agent has declared lost.
     pub fn nodes_lost(&self) -> Vec<Node> {
         lock(&self.reports.lost).clone()
+    }
+
+    /// Returns those of the lost nodes from which nothing has ever come.
+    pub fn nodes_unheard(&self) -> Vec<Node> {
+        lock(&self.reports.unheard).clone()
     }
 
     /// Returns the number of datagrams that the agent has dropped, by reason.

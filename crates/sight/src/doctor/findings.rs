@@ -1,5 +1,7 @@
 //! What is worth saying of a job.
 
+use farside_fabric::text::counted;
+
 use super::describe::{Describer, bracketed, plural, ranks, time};
 use super::progress::{Doing, Progress, is_unnoticed, missing};
 use super::{Finding, FindingKind, Group, LONG_NS};
@@ -328,7 +330,8 @@ impl Finder<'_> {
     }
 
     fn missing_from(&self, rank: u32, activity: &ActivityView, missing: &[u32]) -> Finding {
-        let come = self.companions(rank);
+        let come = self.companions(rank).len().max(1);
+        let activity_of_one = self.describer.activity(activity);
         let members = activity.entered.len();
         let first = missing[0];
         let (does, for_ns) = does(self.progress, self.describer, self.rank(first));
@@ -344,9 +347,9 @@ impl Finder<'_> {
             kind: if runs { FindingKind::Runs } else { FindingKind::MissingMember },
             ranks: missing.to_vec(),
             what: format!(
-                "{} of {members} ranks {}; rank {first} has not come: it {does}{lasts}{}{others}",
-                come.len().max(1),
-                plural(&self.describer.activity(activity)),
+                "{come} of {members} ranks {}; rank {first} has not come: it \
+                 {does}{lasts}{}{others}",
+                if come == 1 { activity_of_one } else { plural(&activity_of_one) },
                 self.system(first),
             ),
             cure: None,
@@ -493,8 +496,8 @@ impl Finder<'_> {
         vec![Finding {
             kind: FindingKind::Oversubscribed,
             what: format!(
-                "{busy} ranks run at a time, on {} processors: each gets a part of one",
-                after.processors
+                "{busy} ranks run at a time, on {}: each gets a part of one",
+                counted(after.processors, "processor")
             ),
             ranks: alive,
             cure: Some("start fewer ranks, or use more machines".into()),
