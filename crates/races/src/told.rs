@@ -198,7 +198,14 @@ pub(crate) fn with_pieces<R>(shape: Shape<'_>, act: impl FnOnce(&[Piece]) -> R) 
 
 /// Whether a file is one of farside's own, whose accesses are those of protocols.
 fn is_inside(file: &str) -> bool {
-    const CRATES: [&str; 12] = [
+    is_beside(file, file!())
+}
+
+/// Whether a file is of one of farside's crates, which stand beside the one that has this file,
+/// `own`. Programs may have folders of the same names elsewhere.
+fn is_beside(file: &str, own: &str) -> bool {
+    const CRATES: [&str; 13] = [
+        "farside",
         "fabric",
         "rma",
         "sync",
@@ -212,16 +219,23 @@ fn is_inside(file: &str) -> bool {
         "overlay",
         "job",
     ];
-    if file.contains("farside/src/") {
-        return true;
-    }
-    CRATES.iter().any(|name| {
-        file.contains(&format!("crates/{name}/src/"))
-            || file.split("farside-").skip(1).any(|rest| {
-                rest.strip_prefix(name)
-                    .is_some_and(|rest| rest.starts_with(['-', '/']) && rest.contains("/src/"))
-            })
-    })
+    let own = own.strip_suffix("/src/told.rs").unwrap_or(own);
+    let (above, own) = own.split_at(own.rfind('/').map_or(0, |slash| slash + 1));
+    let Some((folder, rest)) = file.strip_prefix(above).and_then(|file| file.split_once('/'))
+    else {
+        return false;
+    };
+    let name = match folder.strip_prefix("farside-") {
+        // In the sources of the project.
+        _ if own == "races" => folder,
+        // Elsewhere they are called `farside-NAME-VERSION`, or `farside-VERSION`.
+        Some(name) if !name.starts_with(|first: char| first.is_ascii_digit()) => {
+            name.split('-').next().unwrap_or(name)
+        }
+        Some(_) => "farside",
+        None => folder,
+    };
+    rest.starts_with("src/") && CRATES.contains(&name)
 }
 
 impl Watch for Told {
@@ -414,5 +428,44 @@ impl Told {
         };
         let piece = Piece { offset: at.offset, bytes: at.width.bytes() };
         self.see(&access, Shape::Block(piece));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_beside;
+
+    #[test]
+    fn programs_may_have_folders_of_farsides_names() {
+        let registry = "/home/me/.cargo/registry/src/index.crates.io-6f17d22bba15001f";
+        let layouts = [
+            ("crates/races", "crates/rma", "crates/farside"),
+            ("/git/farside/crates/races", "/git/farside/crates/job", "/git/farside/crates/farside"),
+            ("vendor/farside-races", "vendor/farside-rma", "vendor/farside"),
+            (
+                &format!("{registry}/farside-races-0.1.0"),
+                &format!("{registry}/farside-rma-0.1.3"),
+                &format!("{registry}/farside-0.1.0"),
+            ),
+        ];
+        for (own, crate_of_ours, facade) in layouts {
+            let own = format!("{own}/src/told.rs");
+            for folder in [crate_of_ours, facade] {
+                assert!(is_beside(&format!("{folder}/src/team/mod.rs"), &own), "{folder} of {own}");
+                assert!(!is_beside(&format!("{folder}/examples/a.rs"), &own), "{folder} of {own}");
+            }
+            for theirs in [
+                "apps/hello-farside/src/main.rs",
+                "farside-mpi-port/src/main.rs",
+                "src/main.rs",
+                "/home/me/crates/job/src/main.rs",
+                "my-job/crates/job/src/main.rs",
+                &format!("{registry}/job-0.1.0/src/lib.rs"),
+            ] {
+                assert!(!is_beside(theirs, &own), "{theirs} beside {own}");
+            }
+            let is_ours = own.starts_with("crates/");
+            assert_eq!(is_beside("crates/job/src/main.rs", &own), is_ours, "beside {own}");
+        }
     }
 }
