@@ -50,6 +50,14 @@ pub(crate) fn window(handle: farside_window_t) -> Result<&'static Memory> {
     WINDOWS.get(handle.id).map(WindowEntry::memory)
 }
 
+/// Looks a window up whose memory is about to be pointed at.
+fn pointed_at(handle: farside_window_t) -> Result<&'static Memory> {
+    let entry = usable(handle)?;
+    let what = "loads and stores through pointers into windows";
+    context(entry.context)?.context().note_unseen(what);
+    Ok(entry.memory())
+}
+
 /// Looks a window up whose job was not left.
 fn usable(handle: farside_window_t) -> Result<&'static WindowEntry> {
     let entry = WINDOWS.get(handle.id)?;
@@ -137,7 +145,7 @@ pub unsafe extern "C" fn farside_window_base(
 ) -> c_int {
     guarded(|| {
         // SAFETY: by the caller's promise.
-        unsafe { Out::new(base, "base")? }.set(usable(window)?.memory().base().as_ptr().cast());
+        unsafe { Out::new(base, "base")? }.set(pointed_at(window)?.base().as_ptr().cast());
         Ok(())
     })
 }
@@ -167,7 +175,7 @@ pub unsafe extern "C" fn farside_window_pointer(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let pointer = unsafe { Out::new(pointer, "pointer")? };
-        let memory = usable(window)?.memory();
+        let memory = pointed_at(window)?;
         memory.bytes(Rank(rank))?;
         let near = memory.near(Rank(rank));
         pointer.set(near.map_or(std::ptr::null_mut(), |near| near.as_ptr().cast()));

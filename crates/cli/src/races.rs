@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use farside_races::{Checker, STATUS, Suppressions};
+use farside_races::{Checker, NOTHING_CHECKED, STATUS, Suppressions};
 
 /// The options of a job that is checked for races.
 #[derive(Args, Clone)]
@@ -14,8 +14,8 @@ pub(crate) struct Races {
     /// wrong in this run
     ///
     /// With --races=fail the operation that finds a race fails, and with it the job. The exit
-    /// status of a job that succeeds but has races is 66. See docs/races.md, which is installed
-    /// under share/doc/farside.
+    /// status of a job that succeeds but has races is 66, and 67 if nothing could be looked at.
+    /// See docs/races.md, which is installed under share/doc/farside.
     #[arg(long, value_name = "fail", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "report", value_parser = ["report", "fail"])]
     races: Option<String>,
@@ -55,6 +55,7 @@ impl Races {
         eprint!("{text}");
         match status {
             0 if !report.races.is_empty() => Ok(STATUS.into()),
+            0 if report.nothing_checked().is_some() => Ok(NOTHING_CHECKED.into()),
             status => Ok(status),
         }
     }

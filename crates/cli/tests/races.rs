@@ -10,7 +10,8 @@ mod corpus;
 use std::process::ExitCode;
 
 use corpus::{CASES, Case, It};
-use farside::{Rank, World};
+use farside::dsm::{Config, Dsm};
+use farside::{GlobalArray, HashMap, Rank, World};
 use farside_namespaces::{Namespaces, RSH};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -18,10 +19,16 @@ use support::{Farside, Finished, run_own};
 
 /// The exit status of a job that has races.
 const RACES: i32 = 66;
+/// The exit status of a job of which nothing was looked at.
+const NOTHING_CHECKED: i32 = 67;
 
 /// The tests, by name.
 const TESTS: &[(&str, fn())] = &[
     ("a_race_across_two_hosts_names_both_places", a_race_across_two_hosts_names_both_places),
+    ("what_is_not_looked_into_is_no_success", what_is_not_looked_into_is_no_success),
+    ("what_is_looked_into_in_part_is_named", what_is_looked_into_in_part_is_named),
+    ("a_program_that_makes_its_own_job_is_told", a_program_that_makes_its_own_job_is_told),
+    ("two_signals_name_both_places_and_a_fence", two_signals_name_both_places_and_a_fence),
     ("labelled_programs_on_two_hosts", labelled_programs_on_two_hosts),
     ("labelled_programs_on_two_nodes", labelled_programs_on_two_nodes),
     ("labelled_programs_over_ofi", labelled_programs_over_ofi),
@@ -34,15 +41,18 @@ const TESTS: &[(&str, fn())] = &[
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match &words[..] {
+        [word, name] if word == "program" && name == "by_itself" => by_itself(),
         [word, name] if word == "program" => as_rank(name),
         _ => support::run_tests(TESTS, &words),
     }
 }
 
 fn as_rank(name: &str) -> ExitCode {
-    let run = |world: &World| match CASES.iter().find(|case| case.name == name) {
-        Some(case) => It::run(world, case),
-        None => for_ever(world, name == "loses_its_host"),
+    let unseen = UNSEEN.iter().find(|(unseen, _)| *unseen == name);
+    let run = |world: &World| match (CASES.iter().find(|case| case.name == name), unseen) {
+        (Some(case), _) => It::run(world, case),
+        (None, Some((_, program))) => program(world),
+        (None, None) => for_ever(world, name == "loses_its_host"),
     };
     match farside::join().and_then(|world| run(&world)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -50,6 +60,45 @@ fn as_rank(name: &str) -> ExitCode {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Programs that the checker does not look into, or in part.
+const UNSEEN: &[(&str, fn(&World) -> farside::Result<()>)] = &[
+    ("maps and sets", |world| {
+        let map = HashMap::<u64, u64>::new(world)?;
+        map.fetch_add(world, 7, 1)?;
+        world.barrier()?;
+        map.free(world)
+    }),
+    ("global arrays", |world| {
+        let array = GlobalArray::<u64>::new(world, &[8])?;
+        array.fill(1)?;
+        array.sync()?;
+        array.free()
+    }),
+    ("shared pages", |world| {
+        let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
+        let one = dsm.alloc::<u64>(1)?;
+        dsm.locked(1, |dsm| dsm.set(one, 0, 1))?;
+        dsm.barrier()?;
+        dsm.close()
+    }),
+    ("nothing at all", |world| world.barrier()),
+    ("a map and a window", |world| {
+        let map = HashMap::<u64, u64>::new(world)?;
+        let window = world.window::<u64>(1)?;
+        window.own().set(0, 1)?;
+        window.free(world)?;
+        map.free(world)
+    }),
+];
+
+/// A program that does not join the job it was started for.
+fn by_itself() -> ExitCode {
+    match farside::local(2, |world| world.barrier()) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
 }
 
@@ -125,11 +174,55 @@ fn a_race_across_two_hosts_names_both_places() {
     let sides = [side(0), side(1)];
     let of = |rank: u64| sides.iter().find(|side| side.0 == Some(rank)).expect(&said);
     assert_eq!((of(0).1.as_str(), of(1).1.as_str()), ("put", "read"), "{said}");
-    assert!(sides.iter().all(|side| side.2.contains("corpus/rust.rs:")), "{said}");
+    assert!(sides.iter().all(|side| side.2.contains("corpus/it.rs:")), "{said}");
     assert_ne!(sides[0].2, sides[1].2);
     assert_eq!(race["window"], "window \"data\"");
     let right = checked(&options, &["--races"], "put_fence_signal").run().ends_with(0);
     right.says(&["races: no race found in "]);
+}
+
+fn what_is_not_looked_into_is_no_success() {
+    for (name, why) in [
+        ("maps and sets", "accesses inside of maps and sets cannot be seen"),
+        ("global arrays", "accesses inside of global arrays cannot be seen"),
+        ("shared pages", "accesses to shared pages cannot be seen"),
+        ("nothing at all", "the program has used no memory"),
+        ("by_itself", "no rank has joined the job"),
+    ] {
+        let finished = checked(&["-n", "2"], &["--races"], name).run().ends_with(NOTHING_CHECKED);
+        let finished = finished.says(&[&format!("races: nothing was checked: {why}")]);
+        assert!(!finished.stderr().contains("no race"), "{name}: {}", finished.stderr());
+    }
+    let finished = checked(&["-n", "2"], &["--races", "--json"], "maps and sets").run();
+    let said = finished.ends_with(NOTHING_CHECKED).stderr();
+    let whole: Value = serde_json::from_str(said.lines().last().unwrap_or_default()).unwrap();
+    assert_eq!(whole["accesses"], 0, "{said}");
+    assert_eq!(whole["joined"], 2, "{said}");
+    assert_eq!(whole["unseen"][0], "accesses inside of maps and sets", "{said}");
+}
+
+fn what_is_looked_into_in_part_is_named() {
+    let finished = checked(&["-n", "2"], &["--races"], "a map and a window").run().ends_with(0);
+    finished.says(&[
+        "races: not seen: accesses inside of maps and sets",
+        "races: no race found in 2 accesses",
+    ]);
+}
+
+fn a_program_that_makes_its_own_job_is_told() {
+    let finished = checked(&["-n", "3"], &[], "by_itself").run().ends_with(0);
+    let finished = finished.says(&["no rank has joined the job", "`farside::local`", "3 times"]);
+    assert_eq!(finished.stderr().matches("no rank has joined").count(), 1);
+    let joined = checked(&["-n", "3"], &[], "put_fence_signal").run().ends_with(0);
+    assert_eq!(joined.stderr(), "");
+}
+
+fn two_signals_name_both_places_and_a_fence() {
+    let finished = checked(&["-n", "3"], &["--races"], "two_put_signals_to_one_word").run();
+    let finished = finished.ends_with(RACES).says(&["the two may change places", "a fence"]);
+    let said = finished.stderr();
+    let sides = said.lines().filter(|line| line.contains("rank 0: signal at ")).count();
+    assert!(sides >= 2, "{said}");
 }
 
 fn labelled_programs_on_two_hosts() {

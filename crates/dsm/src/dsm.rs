@@ -70,6 +70,7 @@ impl<'w> Dsm<'w> {
 impl<'w, V: Variant> Dsm<'w, V> {
     #[doc(hidden)]
     pub fn variant(world: &'w World, mut config: Config) -> Result<Dsm<'w, V>> {
+        world.note_unseen("accesses to shared pages");
         config.check_races |= config.check_loads;
         let mut method = method_of(config.access);
         if method.is_some() {

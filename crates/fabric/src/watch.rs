@@ -37,6 +37,9 @@ pub trait Watch: Send + Sync {
     fn completed(&self);
     /// Says that memory is lent to the program in a way that cannot be followed.
     fn blind(&self, what: &'static str, place: &'static Location<'static>);
+    /// Says that the program uses something that is not looked into, in words such as "shared
+    /// pages".
+    fn unseen(&self, what: &'static str);
     /// Says that a buffer of a non-blocking operation was used before its completion.
     fn reused(&self, reuse: &Reuse);
     /// Makes a strand, which knows what `from` knows, or nothing, and returns its number. A strand
@@ -115,6 +118,9 @@ pub struct OwnAccess {
     pub is_instruction: bool,
     /// The rank whose flush completes it, if it is made on behalf of a non-blocking operation.
     pub until: Option<Rank>,
+    /// Whether it is the source of a put with a signal, which follows at once: whoever learns of
+    /// the signal learns that this is over.
+    pub is_signalled: bool,
 }
 
 /// Where a program made an access to its own memory.

@@ -22,6 +22,10 @@ fn main(world: &World) -> Result<()> {
     farside::check::begin(world);
     if world.rank() == Rank(0) {
         for number in 0..count {
+            // In haste the fence comes ahead of the task, and not behind it.
+            if is_hasty {
+                world.fence()?;
+            }
             world.put_value(task(number), tasks.at(home, number as usize))?;
             if !is_hasty {
                 world.fence()?;

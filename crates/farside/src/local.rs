@@ -27,8 +27,8 @@ pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> Result<R> + Sync) 
 pub struct Local {
     options: Options,
     decorate: Option<Box<Decorate>>,
-    /// Whether the launcher's checker of races, if there is one, sees the ranks.
-    is_checked: bool,
+    /// Whether the job is the launcher's own, whose checker of races, if there is one, sees it.
+    is_launchers: bool,
 }
 
 type Decorate = dyn Fn(Box<dyn Connection>) -> Box<dyn Connection> + Send + Sync;
@@ -36,12 +36,12 @@ type Decorate = dyn Fn(Box<dyn Connection>) -> Box<dyn Connection> + Send + Sync
 impl Local {
     /// A job of so many threads.
     pub fn new(ranks: u32) -> Result<Local> {
-        Ok(Local { options: Options::new(ranks)?, decorate: None, is_checked: false })
+        Ok(Local { options: Options::new(ranks)?, decorate: None, is_launchers: false })
     }
 
     /// A job that is described in full.
     pub(crate) fn with_options(options: Options) -> Local {
-        Local { options, decorate: None, is_checked: true }
+        Local { options, decorate: None, is_launchers: true }
     }
 
     /// Pretends that the ranks are arranged like this: `node:2,socket:2`.
@@ -126,6 +126,9 @@ impl Local {
 
     /// Runs a program on these ranks. See [`local`].
     pub fn run<R: Send>(self, program: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>> {
+        if !self.is_launchers {
+            farside_job::warn_of_own_job();
+        }
         let host = Host::create(&self.options)?;
         let rank = |rank: Rank| -> std::thread::Result<Result<R>> {
             let run = || {
@@ -134,7 +137,7 @@ impl Local {
                     Some(decorate) => decorate(fabric),
                     None => fabric,
                 };
-                let fabric = if self.is_checked { farside_job::checked(fabric)? } else { fabric };
+                let fabric = if self.is_launchers { farside_job::checked(fabric)? } else { fabric };
                 run_rank(&World::new(fabric)?, &program)
             };
             let result = std::panic::catch_unwind(AssertUnwindSafe(run));

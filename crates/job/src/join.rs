@@ -1,11 +1,11 @@
 //! Joining a job: how a process becomes a rank.
 
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use farside_fabric::observed::Observed;
 use farside_fabric::record::RingObserver;
-use farside_fabric::{Connection, Error, Rank, Result};
+use farside_fabric::{Connection, Error, PeerState, Rank, Result};
 use farside_races::Checker;
 use farside_rma::World;
 
@@ -70,6 +70,33 @@ fn connect_unchecked() -> Result<Box<dyn Connection>> {
     let kind = value(FABRIC)?.parse()?;
     let (rank, file) = (Rank(number(RANK)?), number(FILE)?);
     enter(kind, farside_shm::Job::attach(inherited(file)?)?, rank, None)
+}
+
+/// Says on standard error, once for a job, that the program makes a job of its own instead of
+/// joining the one that `farside run` has started it for.
+pub fn warn_of_own_job() {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        if let Some(job) = not_joined() {
+            eprintln!(
+                "farside: no rank has joined the job: the program makes one of its own with \
+                 `farside::local`, and runs {} times by itself. Start it without `farside run`, or \
+                 have it join, by `#[farside::main]` or `farside::join`",
+                job.ranks()
+            );
+        }
+    });
+}
+
+/// Returns the job that this process was started for as its first rank, unless it has joined.
+fn not_joined() -> Option<Arc<farside_shm::Job>> {
+    let number = |name| variable(name).and_then(|text| text.parse::<u32>().ok());
+    let (rank, file) = (Rank(number(RANK)?), number(FILE)?);
+    // SAFETY: the number is borrowed just long enough to be duplicated; if it is not open, that
+    // fails.
+    let file = unsafe { BorrowedFd::borrow_raw(file as RawFd) };
+    let job = farside_shm::Job::watch(file.try_clone_to_owned().ok()?).ok()?;
+    (rank == Rank(0) && job.peer_state(rank) == PeerState::Starting).then_some(job)
 }
 
 /// Reads a variable that `farside run` sets for each of its ranks.

@@ -33,7 +33,7 @@ pub use exchange::Exchange;
 pub use farside_nic::{Address, SocketBuffer, socket_buffer};
 pub use farside_shm::now_ns;
 pub use host::Host;
-pub use join::{checked, connect, join, join_with};
+pub use join::{checked, connect, join, join_with, warn_of_own_job};
 pub use ofi::{check_provider, libfabric};
 pub use options::{Kind, Options, parse_bytes};
 pub use plan::JobPlan;

@@ -167,6 +167,7 @@ fn start(host: Host) -> Result<Runtime> {
     host.check()?;
     let world = farside::join_with(Box::new(ByMpi(host)))?;
     world.find_places_by(Some(farside_overlay::caller::place));
+    world.note_unseen("one-sided operations of MPI");
     crate::foreign::allow_others();
     let process = gather(&host, &std::process::id().to_le_bytes())?;
     let processes = process.as_chunks().0.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();

@@ -43,6 +43,7 @@ pub(crate) fn join(py: Python<'_>) -> PyResult<Py<World>> {
         done.map_err(|error| bad_state(py, format!("cannot watch for interrupts: {error}")))?;
     }
     world.find_places_by(Some(place));
+    world.note_unseen("accesses of Python programs");
     let access = Arc::new(Access::of_world(world, flag));
     let team = Team::of(TeamShared::of_world(access.clone()));
     let shared = team.shared.clone();

@@ -65,6 +65,9 @@ pub(crate) const OPERATIONS: &[&str] = &[
     "start of a non-blocking operation",
 ];
 
+/// Those of them that yield the same in any order, each among its own.
+const COMMUTING: [&str; 4] = ["fetch_add", "fetch_and", "fetch_or", "fetch_xor"];
+
 /// Returns the number of an operation's name.
 pub(crate) fn operation(name: &str) -> u8 {
     OPERATIONS.iter().position(|known| *known == name).unwrap_or(0) as u8
@@ -87,7 +90,8 @@ pub(crate) mod kind {
 pub(crate) struct Actor {
     pub(crate) rank: usize,
     pub(crate) strand: usize,
-    /// Even: the lane of a context's posted operations.
+    /// The first lane of a context, which is that of its posted operations. In an access, the one
+    /// behind it stands for the lanes of its signals, of which the checker gives one.
     pub(crate) lane: usize,
 }
 
@@ -163,6 +167,22 @@ impl Site {
         }
     }
 
+    /// Whether it is made on behalf of a non-blocking operation, in memory of its own rank.
+    pub(crate) fn is_by_nonblocking(self) -> bool {
+        OPERATIONS[usize::from(self.operation)].ends_with("by a non-blocking operation")
+    }
+
+    /// Whether two posted atomics of one rank on one word yield something else in the other order.
+    pub(crate) fn may_not_change_places(self, other: Site) -> bool {
+        let is_posted =
+            |site: Site| site.class == Class::Atomic && site.writes && site.until.is_some();
+        let commutes = COMMUTING.contains(&OPERATIONS[usize::from(self.operation)]);
+        is_posted(self)
+            && is_posted(other)
+            && self.rank == other.rank
+            && !(commutes && self.operation == other.operation)
+    }
+
     /// Whether two accesses to the same bytes may not come in any order.
     pub(crate) fn conflicts(self, other: Site, same_bytes: bool) -> bool {
         if !self.writes && !other.writes {
@@ -199,6 +219,9 @@ pub(crate) enum Missing {
     Threads = 5,
     /// Both are atomic, but of different widths, types or domains.
     Domain = 6,
+    /// Both are posted atomics of one rank on one word, with neither a fence nor a flush between
+    /// them.
+    Order = 7,
 }
 
 impl Missing {
@@ -210,6 +233,7 @@ impl Missing {
             4 => Missing::Completion,
             5 => Missing::Threads,
             6 => Missing::Domain,
+            7 => Missing::Order,
             _ => Missing::Synchronization,
         }
     }

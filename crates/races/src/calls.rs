@@ -3,7 +3,8 @@
 use farside_fabric::{Piece, SegmentId};
 
 use crate::access::{Access, Actor};
-use crate::layout::{Layout, count};
+use crate::adds::Waited;
+use crate::layout::{Layout, NOWHERE, count};
 use crate::state::{Pair, Released, Span, State, mix};
 
 /// One thing that a rank tells the checker.
@@ -68,6 +69,12 @@ pub(crate) enum Call<'a> {
         what: &'a str,
         place: u32,
     },
+    /// The program uses something that is not looked into.
+    Unseen {
+        what: &'a str,
+    },
+    /// A rank has joined.
+    Joined,
     /// A race that its rank has found; the answer is 1 if it is new.
     Race {
         pair: Pair,
@@ -108,6 +115,8 @@ pub(crate) struct ReadWord {
     pub(crate) bytes: u64,
     /// Its value, if that is known.
     pub(crate) seen: Option<u64>,
+    /// How much less than the value the wait that has read it would have ended with as well.
+    pub(crate) slack: Option<u64>,
     /// Whether it is the program's own.
     pub(crate) is_program: bool,
 }
@@ -131,7 +140,10 @@ impl State<'_> {
             Call::ReleaseWords { actor, owner, segment, pieces } => {
                 self.release_words(actor, owner, segment, pieces);
             }
-            Call::Acquire { actor, word, seen } => self.acquire(actor, word, seen),
+            Call::Acquire { actor, word, seen } => {
+                self.acquire(actor, word, seen);
+                self.learn_adds(actor, word, None);
+            }
             Call::AcquireBytes { actor, read } => self.acquire_bytes(actor, read),
             Call::PassOn { from, to } => self.pass_on(from, to),
             Call::Fence { actor, is_program } => self.fence(actor, is_program),
@@ -147,6 +159,11 @@ impl State<'_> {
                 let what = self.name_place(what);
                 self.blind(what, place);
             }
+            Call::Unseen { what } => {
+                let what = self.name_place(what);
+                self.blind(what, NOWHERE);
+            }
+            Call::Joined => self.numbers[count::JOINED] += 1,
             Call::Race { ref pair, ref access, span } => return self.race(pair, access, span),
             Call::NewStrand { rank, from, is_running } => {
                 return self.new_strand(rank, from, is_running) as u32;
@@ -165,19 +182,21 @@ impl State<'_> {
         for piece in pieces {
             for offset in (piece.offset & !3..piece.offset + piece.bytes).step_by(4) {
                 let word = clock_of(self.layout, owner, segment, offset);
-                let (signalled, is_program) = (false, true);
-                let released = Released { word, owner, signalled, is_program, value: None };
+                let (value, added) = (None, None);
+                let released = Released { word, owner, is_program: true, value, added };
                 self.release(actor, released);
             }
         }
     }
 
     fn acquire_bytes(&mut self, actor: Actor, read: ReadWord) {
-        let ReadWord { owner, segment, offset: begin, bytes, seen, is_program } = read;
+        let ReadWord { owner, segment, offset: begin, bytes, seen, slack, is_program } = read;
         for offset in (begin..begin + bytes).step_by(4) {
             let word = clock_of(self.layout, owner, segment, offset);
             self.acquire(actor, word, seen.filter(|_| offset == begin));
         }
+        let waited = seen.zip(slack).map(|(seen, slack)| Waited { seen, slack });
+        self.learn_adds(actor, clock_of(self.layout, owner, segment, begin), waited);
         if is_program {
             self.see(owner, segment, begin, bytes);
         }

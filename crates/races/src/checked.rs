@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use farside_fabric::{
-    Accumulate, Agent, Atomic, Caps, Connection, Error, Event, Handler, HandlerId, Hint, JobView,
-    Landings, Mapped, Node, OldValue, Rank, Region, Reply, Result, SegmentId, Shape, Started,
-    Ticket, Wait, Wake, Watch, Width, Word, forward,
+    Accumulate, Agent, Atomic, Caps, Condition, Connection, Error, Event, Handler, HandlerId, Hint,
+    JobView, Landings, Mapped, Node, OldValue, Piece, Rank, Region, Reply, Result, SegmentId,
+    Shape, Started, Ticket, Wait, Wake, Watch, Width, Word, forward,
 };
 
 use crate::Checker;
@@ -16,12 +16,15 @@ use crate::agent::SeenAgent;
 use crate::calls::{Call, clock_of};
 use crate::cure::{HeldPut, Means};
 use crate::hand::Hand;
-use crate::layout::LANES;
+use crate::layout::{CONTEXT_LANES, CONTEXTS};
 use crate::state::Released;
 use crate::told::{RUST, RankState, Told, clock_of_agent, locked, with_pieces};
 
 /// A put of at most so many bytes may be what a wait ends on.
 const WAITABLE_BYTES: u64 = 64;
+
+/// With how much less than its value a wait would have ended is looked at up to this.
+const SLACK_MAX: u64 = 64;
 
 /// A connection whose operations are checked.
 pub(crate) struct Checked {
@@ -42,8 +45,8 @@ struct Seen {
     writes: bool,
     name: &'static str,
     is_posted: bool,
-    /// Whether it is a put with a signal.
-    is_signalled: bool,
+    /// Whether it is a signal, or a put with one.
+    is_signal: bool,
     /// What else matters, as bits.
     kind: u8,
 }
@@ -77,6 +80,7 @@ impl Checked {
             lanes: Mutex::default(),
             holds_lock: AtomicBool::new(false),
         };
+        state.checker.run(&[Call::Joined]);
         state.checker.trial.prepare(&*inner)?;
         let checked = Checked::beside(inner, Arc::new(state));
         if checked.checker().trial.is_for_runs() {
@@ -91,10 +95,10 @@ impl Checked {
         let lane = {
             let mut lanes = locked(&state.lanes);
             let is_first = lanes.iter().all(|&contexts| contexts == 0);
-            let least = (0..LANES / 2).min_by_key(|&lane| lanes[lane]).unwrap_or(0);
+            let least = (0..CONTEXTS).min_by_key(|&lane| lanes[lane]).unwrap_or(0);
             // The world's own context shares its lane last: what is posted there is told apart.
             lanes[least] += if is_first { u32::MAX / 2 } else { 1 };
-            2 * least
+            CONTEXT_LANES * least
         };
         let told = Arc::new(Told {
             state,
@@ -104,6 +108,7 @@ impl Checked {
             last_program: AtomicU64::new(u64::MAX),
             is_aside: AtomicBool::new(false),
             found: AtomicU32::new(0),
+            source: Mutex::default(),
             hand: Hand::default(),
         });
         let (tickets, held, locked_get) = (Mutex::default(), Mutex::default(), Mutex::default());
@@ -117,27 +122,37 @@ impl Checked {
     /// Looks at an operation on a region; fails if it is a race and races are errors.
     fn see(&self, region: &Region<'_>, place: Option<u32>, seen: &Seen) -> Result<()> {
         match place {
-            Some(_) => self.see_and(region, place, seen, None),
+            Some(_) => self.see_and(region, place, seen, &[]),
             None => self.checker().check(),
         }
     }
 
-    /// Likewise, and does something more, which has no answer, in the same transaction.
+    /// Likewise, and does something more in the same transaction, whose answers are numbers of
+    /// races, too.
     fn see_and(
         &self,
         region: &Region<'_>,
         place: Option<u32>,
         seen: &Seen,
-        more: Option<Call<'_>>,
+        more: &[Call<'_>],
     ) -> Result<()> {
+        match self.access(region, place, seen) {
+            Some(access) => {
+                with_pieces(region.shape, |pieces| self.told.see_and(&access, pieces, more));
+            }
+            None if more.is_empty() => {}
+            None => self.told.note_found(self.told.run(more)),
+        }
+        self.complain()
+    }
+
+    /// Returns an operation of the program on a region of the program's as an access.
+    fn access(&self, region: &Region<'_>, place: Option<u32>, seen: &Seen) -> Option<Access> {
         let is_program = || self.told.is_program(region.segment, first_byte(region));
-        let Some(place) = place.filter(|_| is_program()) else {
-            more.map(|more| self.told.run(&[more]));
-            return self.checker().check();
-        };
+        let place = place.filter(|_| is_program())?;
         let mut actor = self.told.actor();
-        actor.lane += usize::from(seen.is_signalled);
-        let access = Access {
+        actor.lane += usize::from(seen.is_signal);
+        Some(Access {
             actor,
             owner: region.rank.index(),
             segment: region.segment,
@@ -147,9 +162,7 @@ impl Checked {
             operation: operation(seen.name),
             place,
             until: seen.is_posted.then_some(region.rank.index()),
-        };
-        with_pieces(region.shape, |pieces| self.told.see_and(&access, pieces, more));
-        self.complain()
+        })
     }
 
     fn complain(&self) -> Result<()> {
@@ -244,11 +257,19 @@ impl Checked {
         (at, op): (Word, Atomic),
     ) -> Result<()> {
         let (class, name) = (Class::Plain, "put_signal");
-        let (is_posted, is_signalled, kind) = (true, true, 0);
-        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
-        self.see(to, place, &seen)?;
+        let (is_posted, is_signal, kind) = (true, true, 0);
+        let seen = Seen { class, writes: true, name, is_posted, is_signal, kind };
         let how = HowAtomic { is_posted: true, signalled: true, kind: kind::SIGNAL };
-        self.see_word(at, op, how, place)?;
+        let source = locked(&self.told.source).take();
+        // All of it is one operation: what tells of the signal tells of the rest.
+        self.with_word(at, op, how, place, |word| match source {
+            None => self.see_and(to, place, &seen, word),
+            Some((mut access, piece)) => {
+                access.actor.lane += 1;
+                let read = Call::Access { access, pieces: &[piece] };
+                self.see_and(to, place, &seen, &[&[read], word].concat())
+            }
+        })?;
         self.inner.put_signal(to, bytes, at, op)
     }
 
@@ -258,30 +279,50 @@ impl Checked {
         let is_waitable = is_foreign && bytes <= WAITABLE_BYTES;
         let class = if is_waitable { Class::WaitablePut } else { Class::Plain };
         let name = "put";
-        let (is_posted, is_signalled, kind) = (true, false, 0);
-        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
+        let (is_posted, is_signal, kind) = (true, false, 0);
+        let seen = Seen { class, writes: true, name, is_posted, is_signal, kind };
         if !is_waitable {
             return self.see(to, place, &seen);
         }
         let (owner, segment, actor) = (to.rank.index(), to.segment, self.told.actor());
         with_pieces(to.shape, |pieces| {
             let more = Call::ReleaseWords { actor, owner, segment, pieces };
-            self.see_and(to, place, &seen, Some(more))
+            self.see_and(to, place, &seen, &[more])
         })
     }
 
     /// Looks at an atomic, and passes on what its rank knows if it changes the word.
     fn see_word(&self, at: Word, op: Atomic, how: HowAtomic, place: Option<u32>) -> Result<()> {
+        self.with_word(at, op, how, place, |calls| {
+            if !calls.is_empty() {
+                self.told.note_found(self.told.run(calls));
+            }
+            self.complain()
+        })
+    }
+
+    /// Has `act` tell of an atomic.
+    fn with_word<R>(
+        &self,
+        at: Word,
+        op: Atomic,
+        how: HowAtomic,
+        place: Option<u32>,
+        act: impl FnOnce(&[Call<'_>]) -> R,
+    ) -> R {
         let HowAtomic { is_posted, signalled, kind } = how;
         let name = match op {
             Atomic::Store(_) if is_posted => "signal",
             _ => op.name(),
         };
         let (class, writes) = (Class::Atomic, op.writes());
-        let seen = Seen { class, writes, name, is_posted, is_signalled: false, kind };
+        let is_signal = signalled || is_posted && matches!(op, Atomic::Store(_));
+        let seen = Seen { class, writes, name, is_posted, is_signal, kind };
         let word = Region::block(at.rank, at.segment, at.offset, at.width.bytes());
+        let pieces = &[Piece { offset: at.offset, bytes: at.width.bytes() }];
+        let access = self.access(&word, place, &seen).map(|access| Call::Access { access, pieces });
         if !writes {
-            return self.see(&word, place, &seen);
+            return act(access.as_slice());
         }
         if let Some(place) = place.filter(|_| is_posted && self.checker().trial.is_for_runs())
             && self.told.is_program(at.segment, at.offset)
@@ -290,7 +331,11 @@ impl Checked {
         }
         let (actor, released) = (self.told.actor(), self.told.released(at, op, signalled));
         self.checker().prefetch(released.owner, at.segment, at.offset, released.word);
-        self.see_and(&word, place, &seen, Some(Call::Release { actor, released }))
+        let release = Call::Release { actor, released };
+        match access {
+            Some(access) => act(&[access, release]),
+            None => act(&[release]),
+        }
     }
 
     /// An operation that reads a word has been started.
@@ -302,7 +347,7 @@ impl Checked {
                         Reply::Word(held) if at.width != Width::Pair => Some(*held as u64),
                         _ => None,
                     };
-                    self.told.acquire_bytes(at, at.width.bytes(), seen);
+                    self.told.acquire_word(at, seen, None);
                 }
                 None => self.acquire(word),
             },
@@ -319,6 +364,12 @@ impl Checked {
     }
 }
 
+/// With how much less than a value a condition would hold as well, of what is worth a look.
+fn slack(condition: &Condition<'_>, value: u64) -> u64 {
+    let holds = |less: &u64| value.checked_sub(*less).is_some_and(|value| (condition.until)(value));
+    (1..=SLACK_MAX).take_while(holds).last().unwrap_or(0)
+}
+
 fn first_byte(region: &Region<'_>) -> u64 {
     match region.shape {
         Shape::Block(piece) => piece.offset,
@@ -331,7 +382,8 @@ impl Drop for Checked {
     fn drop(&mut self) {
         self.told.hand.take_back();
         let mut lanes = locked(&self.told.state.lanes);
-        lanes[self.told.lane / 2] = lanes[self.told.lane / 2].saturating_sub(1);
+        let contexts = &mut lanes[self.told.lane / CONTEXT_LANES];
+        *contexts = contexts.saturating_sub(1);
     }
 }
 
@@ -379,8 +431,8 @@ impl Connection for Checked {
         let place = self.told.operation_place();
         self.let_go()?;
         let (class, name, is_posted) = (Class::Plain, "get", self.told.is_nonblocking());
-        let (is_signalled, kind) = (false, 0);
-        let seen = Seen { class, writes: false, name, is_posted, is_signalled, kind };
+        let (is_signal, kind) = (false, 0);
+        let seen = Seen { class, writes: false, name, is_posted, is_signal, kind };
         self.told.before(place)?;
         self.note_transfer(from, place, false);
         self.see(from, place, &seen)?;
@@ -400,8 +452,8 @@ impl Connection for Checked {
         self.let_go()?;
         let is_posted = old == OldValue::Ignored;
         let (class, name) = (Class::Accumulate, "accumulate");
-        let (is_signalled, kind) = (false, 0);
-        let seen = Seen { class, writes: true, name, is_posted, is_signalled, kind };
+        let (is_signal, kind) = (false, 0);
+        let seen = Seen { class, writes: true, name, is_posted, is_signal, kind };
         // One that is refused has touched nothing.
         let started = self.inner.accumulate(to, accumulate, bytes, old)?;
         self.see(to, place, &seen)?;
@@ -489,7 +541,7 @@ impl Connection for Checked {
             && let Some(condition) = conditions.get(which)
         {
             let at = condition.at;
-            self.told.acquire_bytes(at, at.width.bytes(), Some(value));
+            self.told.acquire_word(at, Some(value), Some(slack(condition, value)));
             if let Some(place) = place
                 && self.told.is_program(at.segment, at.offset)
             {

@@ -5,7 +5,7 @@
 //! that clocks are as short as the program is simple.
 
 use crate::access::Actor;
-use crate::layout::{Block, CHANGED, count};
+use crate::layout::{Block, CHANGED, CONTEXT_LANES, count};
 use crate::state::{Released, State};
 
 impl State<'_> {
@@ -70,12 +70,12 @@ impl State<'_> {
         }
     }
 
-    /// Completes what a lane has posted to a target.
+    /// Completes what a context has posted to a target.
     pub(crate) fn flush(&mut self, actor: Actor, target: usize) {
         let (layout, time) = (*self.layout, self.time(actor.rank));
         let clock = layout.clock_of(actor.rank, actor.strand);
         let mut any = false;
-        for lane in [actor.lane, actor.lane + 1] {
+        for lane in lanes_of(actor) {
             let last = self.numbers[layout.last_post_of(actor.rank, lane, target)];
             if let Some(column) = self.posted_column(actor.rank, lane, target)
                 && last > self.numbers[clock + column]
@@ -89,12 +89,12 @@ impl State<'_> {
         }
     }
 
-    /// Orders what a lane has posted ahead of what it posts afterwards to the same ranks.
+    /// Orders what a context has posted ahead of what it posts afterwards to the same ranks.
     /// A barrier, which orders nothing that was posted, may well signal the same ranks: of the
     /// program's own fences, only the program's own words tell.
     pub(crate) fn fence(&mut self, actor: Actor, is_program: bool) {
         let time = self.time(actor.rank);
-        for lane in [actor.lane, actor.lane + 1] {
+        for lane in lanes_of(actor) {
             for target in 0..self.layout.n() {
                 if self.numbers[self.layout.last_post_of(actor.rank, lane, target)] != 0 {
                     let fenced = self.layout.fenced_of(actor.rank, lane, target);
@@ -109,13 +109,44 @@ impl State<'_> {
         self.tick(actor.rank);
     }
 
+    /// Returns the lane of a signal that a context sends to a target now, and of what it puts with
+    /// it: one of which all that was sent before comes ahead of this, as its rank knows. If there
+    /// is none, the two that share one count as ordered, which may hide a race.
+    pub(crate) fn signal_lane(&self, actor: Actor, target: usize) -> usize {
+        let (layout, me, time) = (self.layout, actor.rank, self.time(actor.rank));
+        let clock = layout.clock_of(me, actor.strand);
+        let last = |lane: usize| self.numbers[layout.last_post_of(me, lane, target)];
+        let is_free = |lane: usize| {
+            let known = self.known(clock, self.posted_column(me, lane, target));
+            last(lane) <= known.max(self.numbers[layout.fenced_of(me, lane, target)])
+        };
+        let lanes = || lanes_of(actor).skip(1);
+        // A signal, and what is put with it, are posted at one time.
+        let is_at_once = lanes().find(|&lane| last(lane) == time);
+        let free = || lanes().find(|&lane| is_free(lane));
+        let oldest = || lanes().min_by_key(|&lane| last(lane));
+        is_at_once.or_else(free).or_else(oldest).unwrap_or(actor.lane)
+    }
+
+    /// Whether a fence of a context comes behind something that it has signalled to a target.
+    pub(crate) fn is_fenced(&self, actor: Actor, target: usize, column: usize, time: u32) -> bool {
+        let (layout, me) = (self.layout, actor.rank);
+        lanes_of(actor).any(|lane| {
+            self.posted_column(me, lane, target) == Some(column)
+                && time <= self.numbers[layout.fenced_of(me, lane, target)]
+        })
+    }
+
     /// A rank is about to change a word by which others may learn of all that it has completed;
-    /// with `signalled`, also of what its puts with a signal have just put to the word's rank.
+    /// and, if the change is a signal, of that, and of what was put with it.
     pub(crate) fn release(&mut self, actor: Actor, released: Released) {
-        let Released { word, owner, signalled, is_program, value } = released;
+        let Released { word, owner, is_program, value, added } = released;
         let (layout, me, time) = (*self.layout, actor.rank, self.time(actor.rank));
         self.know_own(me, actor.strand);
         self.list(word);
+        if added.is_none() {
+            self.tell_adds(word);
+        }
         self.note_release(layout.clock_of(me, actor.strand), word);
         let stored = layout.last_value_of_word(word);
         let bits = value.unwrap_or(0);
@@ -123,14 +154,19 @@ impl State<'_> {
         self.numbers[stored + 1] = bits as u32;
         self.numbers[stored + 2] = (bits >> 32) as u32;
         if owner < layout.n() {
-            for lane in [actor.lane, actor.lane + 1] {
+            for lane in lanes_of(actor) {
                 let Some(column) = self.posted_column(me, lane, owner) else { continue };
                 let fenced = match is_program {
                     true => self.numbers[layout.fenced_of(me, lane, owner)],
                     false => self.numbers[layout.fenced_by_protocol(me, lane, owner)],
                 };
-                let is_own = signalled && lane == actor.lane + 1;
+                let last = self.numbers[layout.last_post_of(me, lane, owner)];
+                let is_own = lane != actor.lane && last == time;
                 let known = layout.last_column_of_word(word, column);
+                if is_own && let Some(operand) = added {
+                    self.keep_add(actor, (word, owner), column, operand);
+                    continue;
+                }
                 let complete = if is_own { time } else { fenced };
                 self.numbers[known] = self.numbers[known].max(complete);
             }
@@ -187,6 +223,7 @@ impl State<'_> {
     /// An agent has changed one word on behalf of those that it has heard from.
     pub(crate) fn pass_on(&mut self, from: usize, to: usize) {
         let (layout, columns) = (*self.layout, self.columns());
+        self.tell_adds(from);
         self.list(to);
         for block in layout.blocks(columns) {
             let (theirs, its) =
@@ -242,6 +279,12 @@ impl State<'_> {
             *into = (*into).max(*from);
         }
     }
+}
+
+/// The lanes of a context: of its posted operations, and of its signals.
+fn lanes_of(actor: Actor) -> std::ops::Range<usize> {
+    let first = actor.lane - actor.lane % CONTEXT_LANES;
+    first..first + CONTEXT_LANES
 }
 
 /// How many columns of a block are in use.

@@ -6,9 +6,14 @@ use crate::arena::HEAD;
 
 /// How many ranks a checked job may have: what is kept for pairs of them grows with their square.
 pub(crate) const RANKS_MAX: u32 = 1024;
-/// Two for each of four contexts of a rank: of its posted operations, and of its puts with a
-/// signal. Further contexts share those of earlier ones.
-pub(crate) const LANES: usize = 8;
+/// How many contexts of a rank are told apart. Further ones share the lanes of earlier ones.
+pub(crate) const CONTEXTS: usize = 4;
+/// The lanes of a context: one of its posted operations, and behind it those of its signals, with
+/// what was put with them. Signals that are under way at once have a lane each, as far as there
+/// are some, since each tells of itself alone.
+pub(crate) const CONTEXT_LANES: usize = 4;
+/// The lanes of a rank.
+pub(crate) const LANES: usize = CONTEXTS * CONTEXT_LANES;
 /// The most columns that clocks have. When all are given, what is posted further on counts as
 /// complete at once.
 const COLUMNS_MAX: usize = 1 << 16;
@@ -37,6 +42,13 @@ pub(crate) const NAMES: usize = 256;
 pub(crate) const NAME_NUMBERS: usize = 32;
 pub(crate) const BLINDS: usize = 256;
 pub(crate) const BLIND_NUMBERS: usize = 2;
+/// The place of what is nowhere looked into.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+/// Puts whose signals add to words are kept in groups, of the words whose numbers have the same
+/// remainder, so many in each.
+pub(crate) const ADD_GROUPS: usize = 256;
+pub(crate) const ADDS: usize = 8;
+pub(crate) const ADD_NUMBERS: usize = 6;
 /// How many changed clocks of words are listed, so that they can be cleared one by one.
 pub(crate) const CHANGED: usize = 4096;
 
@@ -63,6 +75,12 @@ pub(crate) mod count {
     pub(crate) const CHANGED: usize = 8;
     /// Columns of clocks that are given, besides those of the ranks' first strands.
     pub(crate) const COLUMNS: usize = 9;
+    /// Accesses that were not looked at because a table was full.
+    pub(crate) const DROPPED: usize = 10;
+    /// Ranks that have joined.
+    pub(crate) const JOINED: usize = 11;
+    /// Whether puts whose signals add to words are kept.
+    pub(crate) const ADDS: usize = 12;
     /// Where the next part begins.
     pub(crate) const END: usize = 64;
 }
@@ -110,7 +128,7 @@ impl Block {
     }
 
     /// The block that a column is in.
-    fn of(column: usize) -> Block {
+    pub(crate) fn of(column: usize) -> Block {
         match column.checked_sub(FIRST_COLUMNS) {
             None => Block::number(0),
             Some(rest) => Block::number((rest / 16 + 1).ilog2() + 1),
@@ -155,7 +173,7 @@ impl Layout {
         // A word begins with a line of the processor's cache.
         layout.words_begin = (layout.clock_of(n, 0) + HEAD).next_multiple_of(16) - HEAD;
         layout.sites_begin = layout.in_block(Block::of(columns_max - 1), words);
-        layout.keys_begin = layout.changed(CHANGED);
+        layout.keys_begin = layout.next_add(ADD_GROUPS);
         // A page begins with one of the system's, which then holds nothing else.
         let keys_end = layout.key(layout.pages());
         layout.pages_begin = (keys_end + HEAD).next_multiple_of(1024) - HEAD;
@@ -291,6 +309,15 @@ impl Layout {
     /// An entry of the list of changed words.
     pub(crate) fn changed(&self, entry: usize) -> usize {
         self.blind(BLINDS) + entry
+    }
+
+    /// The entry of a group of kept puts that is given next. The entries follow.
+    pub(crate) fn next_add(&self, group: usize) -> usize {
+        self.changed(CHANGED) + group * (1 + ADDS * ADD_NUMBERS)
+    }
+
+    pub(crate) fn add(&self, group: usize, entry: usize) -> usize {
+        self.next_add(group) + 1 + entry * ADD_NUMBERS
     }
 
     pub(crate) fn key(&self, page: usize) -> usize {

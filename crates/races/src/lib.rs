@@ -25,6 +25,7 @@
 //! ```
 
 mod access;
+mod adds;
 mod agent;
 mod arena;
 mod calls;
@@ -66,6 +67,8 @@ use crate::trial::Trial;
 pub const VARIABLE: &str = "FARSIDE_RACES";
 /// The exit status of a job in which races were found and that else succeeded.
 pub const STATUS: u8 = 66;
+/// The exit status of a job that succeeded, but of which nothing was looked at.
+pub const NOTHING_CHECKED: u8 = 67;
 /// The logarithm of how many pages of 2 KiB of memory are remembered at most: 512 MiB.
 const PAGE_BITS: u32 = 18;
 

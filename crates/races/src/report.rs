@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use farside_fabric::{SegmentId, is_private};
 
 use crate::access::{Missing, OPERATIONS, Site};
-use crate::layout::count;
+use crate::layout::{NOWHERE, count};
 use crate::state::State;
 
 /// What a checker has found.
@@ -16,8 +16,14 @@ pub struct Report {
     pub races: Vec<Race>,
     /// The places where memory was lent in ways that cannot be followed.
     pub blind_spots: Vec<BlindSpot>,
+    /// What the program uses that is not looked into.
+    pub unseen: Vec<String>,
+    /// How many ranks have joined the job.
+    pub joined: u32,
     /// How many accesses were looked at.
     pub accesses: u64,
+    /// How many were not, because a table was full.
+    pub dropped: u32,
     /// How many times 1 KiB of memory was forgotten because the shadow was full.
     pub forgotten: u32,
     /// How many races a suppression has taken away.
@@ -109,19 +115,39 @@ impl Suppressions {
 impl Report {
     pub(crate) fn read(state: &State<'_>) -> Report {
         let races = (0..state.numbers[count::RACES] as usize).map(|race| read_race(state, race));
-        let blind = |blind: usize| {
+        let (mut blind_spots, mut unseen) = (Vec::new(), Vec::new());
+        for blind in 0..state.numbers[count::BLINDS] as usize {
             let at = state.layout.blind(blind);
-            let [what, place] = [state.numbers[at], state.numbers[at + 1]];
-            BlindSpot { what: state.place_name(what), place: state.place_name(place) }
-        };
+            let (what, place) = (state.place_name(state.numbers[at]), state.numbers[at + 1]);
+            match place {
+                NOWHERE => unseen.push(what),
+                place => blind_spots.push(BlindSpot { what, place: state.place_name(place) }),
+            }
+        }
         let (low, high) = (state.numbers[count::ACCESSES], state.numbers[count::ACCESSES + 1]);
         Report {
             races: races.collect(),
-            blind_spots: (0..state.numbers[count::BLINDS] as usize).map(blind).collect(),
+            blind_spots,
+            unseen,
+            joined: state.numbers[count::JOINED],
             accesses: u64::from(high) << 32 | u64::from(low),
+            dropped: state.numbers[count::DROPPED],
             forgotten: state.numbers[count::FORGOTTEN],
             suppressed: 0,
         }
+    }
+
+    /// Returns why nothing was looked at, if nothing was: then the report says nothing of the
+    /// program.
+    pub fn nothing_checked(&self) -> Option<String> {
+        if self.accesses > 0 || !self.races.is_empty() || self.suppressed > 0 {
+            return None;
+        }
+        Some(match &self.unseen[..] {
+            _ if self.joined == 0 => "no rank has joined the job".into(),
+            [] => "the program has used no memory that ranks share".into(),
+            unseen => format!("{} cannot be seen", unseen.join(", and ")),
+        })
     }
 
     /// Replaces addresses in programs of other languages by files and lines, as far as `line`
@@ -180,15 +206,19 @@ impl Report {
                 format!("{{\"what\":{},\"place\":{}}}", quoted(&spot.what), quoted(&spot.place))
             })
             .collect();
+        let unseen: Vec<String> = self.unseen.iter().map(|what| quoted(what)).collect();
         let _ = writeln!(
             text,
-            "{{\"races\":{},\"suppressed\":{},\"accesses\":{},\"forgotten\":{},\
-             \"blind_spots\":[{}]}}",
+            "{{\"races\":{},\"suppressed\":{},\"joined\":{},\"accesses\":{},\"dropped\":{},\
+             \"forgotten\":{},\"blind_spots\":[{}],\"unseen\":[{}]}}",
             self.races.len(),
             self.suppressed,
+            self.joined,
             self.accesses,
+            self.dropped,
             self.forgotten,
-            blind.join(",")
+            blind.join(","),
+            unseen.join(",")
         );
         text
     }
@@ -202,6 +232,20 @@ impl fmt::Display for Report {
         for spot in &self.blind_spots {
             writeln!(f, "races: not seen: what {} at {} lends", spot.what, spot.place)?;
         }
+        if let Some(why) = self.nothing_checked() {
+            return writeln!(f, "races: nothing was checked: {why} (docs/races.md)");
+        }
+        for what in &self.unseen {
+            writeln!(f, "races: not seen: {what} (docs/races.md)")?;
+        }
+        if self.dropped > 0 {
+            writeln!(
+                f,
+                "races: {} accesses were not looked at: the table of places, operations and \
+                 targets was full, and races of these are missing",
+                self.dropped
+            )?;
+        }
         if self.forgotten > 0 {
             writeln!(
                 f,
@@ -211,6 +255,8 @@ impl fmt::Display for Report {
             )?;
         }
         let races = match self.races.len() {
+            // Of what was forgotten or never looked at nobody knows.
+            0 if self.forgotten > 0 || self.dropped > 0 => "0 races".into(),
             0 => "no race".into(),
             1 => "1 race".into(),
             races => format!("{races} races"),
@@ -293,6 +339,11 @@ fn cure(missing: Missing, first: &Side, second: &Side) -> String {
     let (a, b) = (&first.place, &second.place);
     let (op_a, op_b) = (first.operation, second.operation);
     match missing {
+        Missing::Flush if op_a == "put_signal" => format!(
+            "nothing says that the put_signal of {a} has landed before the {op_b} of {b}: it tells \
+             of its own data, and only a wait that does not end without its signal has seen it; a \
+             fence ahead of the signal that is waited for, or a flush, does"
+        ),
         Missing::Flush => format!(
             "nothing flushed the {op_a} of {a} before rank {} went on to the {op_b} of {b}; a \
              flush before the signal or barrier between them, or put_signal, does",
@@ -301,6 +352,11 @@ fn cure(missing: Missing, first: &Side, second: &Side) -> String {
         Missing::Fence => format!(
             "the {op_a} of {a} may still be under way; a fence between two puts, or a flush, \
              orders the {op_b} of {b} behind it"
+        ),
+        Missing::Order => format!(
+            "the {op_a} of {a} may still be under way, and the two may change places: the word may \
+             hold the first value in the end; a fence between them orders the {op_b} of {b} behind \
+             it"
         ),
         Missing::Atomicity => format!(
             "one is atomic and the other is not; atomics on both sides, or a wait, a barrier or \

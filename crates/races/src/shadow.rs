@@ -3,7 +3,7 @@
 use farside_fabric::SegmentId;
 
 use crate::access::{Class, Site};
-use crate::layout::{GROUP, HALF_NUMBERS, HALF_SLOTS, Layout, PAGE_BYTES, count};
+use crate::layout::{CONTEXT_LANES, GROUP, HALF_NUMBERS, HALF_SLOTS, Layout, PAGE_BYTES, count};
 use crate::state::{State, mix};
 
 /// A remembered access: its time, its site and its bytes.
@@ -156,7 +156,7 @@ impl State<'_> {
     }
 
     /// A rank has seen the value of a word: the posted atomics and short puts that wrote it have
-    /// landed, and whoever has heard from their origin since knows it.
+    /// landed, and whoever has heard from their origin since knows it. Of signals clocks tell it.
     pub(crate) fn see(&mut self, owner: usize, segment: SegmentId, offset: u64, bytes: u64) {
         let page = self.page(owner, segment, offset / PAGE_BYTES);
         let (slots, used) = self.slots(page, offset);
@@ -165,9 +165,10 @@ impl State<'_> {
             let old = self.slot(at);
             if old.mask & mask != 0 {
                 let site = self.site(old.site);
-                let is_signal = matches!(site.class, Class::Atomic | Class::WaitablePut);
+                let is_seen = matches!(site.class, Class::Atomic | Class::WaitablePut)
+                    && site.lane.is_multiple_of(CONTEXT_LANES);
                 let landed = Site { until: None, ..site };
-                if is_signal
+                if is_seen
                     && site.until.is_some()
                     && let Some(number) = self.intern(landed)
                 {

@@ -15,7 +15,7 @@ use crate::Checker;
 use crate::access::{Access, Actor, Class, Missing, Site, kind, operation};
 use crate::calls::{Call, ReadWord, clock_of};
 use crate::hand::Hand;
-use crate::layout::{LANES, Layout};
+use crate::layout::{CONTEXTS, Layout};
 use crate::state::{Pair, Released, Span, mix};
 
 /// An access to more pieces is looked at in several transactions: ranks of other hosts than the
@@ -34,8 +34,8 @@ pub(crate) struct RankState {
     pub(crate) words: Mutex<HashSet<(SegmentId, u64)>>,
     /// The numbers of places in Rust; `None` for those inside of farside.
     pub(crate) places: Mutex<HashMap<usize, Option<u32>>>,
-    /// How many contexts use each pair of lanes.
-    pub(crate) lanes: Mutex<[u32; LANES / 2]>,
+    /// How many contexts use the lanes of each that is told apart.
+    pub(crate) lanes: Mutex<[u32; CONTEXTS]>,
     /// Whether this rank is inside of the lock that is tried against a race.
     pub(crate) holds_lock: AtomicBool,
 }
@@ -60,6 +60,8 @@ pub(crate) struct Told {
     pub(crate) is_aside: AtomicBool,
     /// Races that this context has found and not yet reported as an error.
     pub(crate) found: AtomicU32,
+    /// What the put with a signal that follows reads, if that was said.
+    pub(crate) source: Mutex<Option<(Access, Piece)>>,
     /// The connection underneath, in explored programs.
     pub(crate) hand: Hand,
 }
@@ -136,11 +138,12 @@ impl Told {
     }
 
     pub(crate) fn see(&self, access: &Access, shape: Shape<'_>) {
-        with_pieces(shape, |pieces| self.see_and(access, pieces, None));
+        with_pieces(shape, |pieces| self.see_and(access, pieces, &[]));
     }
 
-    /// Looks at an access, and does something more, which has no answer, in the same transaction.
-    pub(crate) fn see_and(&self, access: &Access, pieces: &[Piece], more: Option<Call<'_>>) {
+    /// Looks at an access, and does something more in the same transaction, whose answers are
+    /// numbers of races, too.
+    pub(crate) fn see_and(&self, access: &Access, pieces: &[Piece], more: &[Call<'_>]) {
         let access = *access;
         let last = pieces.len().saturating_sub(1) / PIECES_MAX * PIECES_MAX;
         let (before, pieces) = pieces.split_at(last);
@@ -148,13 +151,14 @@ impl Told {
             self.note_found(self.run(&[Call::Access { access, pieces }]));
         }
         let seen = Call::Access { access, pieces };
-        self.note_found(match more {
-            None => self.run(&[seen]),
-            Some(more) => self.run(&[seen, more]),
+        self.note_found(match *more {
+            [] => self.run(&[seen]),
+            [more] => self.run(&[seen, more]),
+            _ => self.run(&[&[seen], more].concat()),
         });
     }
 
-    fn note_found(&self, found: Option<u32>) {
+    pub(crate) fn note_found(&self, found: Option<u32>) {
         if let Some(found) = found.filter(|&found| found != 0) {
             self.found.fetch_add(found, Ordering::Relaxed);
         }
@@ -172,13 +176,19 @@ impl Told {
             }
             _ => None,
         };
-        Released { word, owner, signalled, is_program, value }
+        let added = match op {
+            Atomic::Add(operand) if signalled && is_program => Some(operand as u64),
+            _ => None,
+        };
+        Released { word, owner, is_program, value, added }
     }
 
-    pub(crate) fn acquire_bytes(&self, at: Word, bytes: u64, seen: Option<u64>) {
+    /// A word was read, by a wait if it is known with how much less that would have ended.
+    pub(crate) fn acquire_word(&self, at: Word, seen: Option<u64>, slack: Option<u64>) {
         let Word { segment, offset, .. } = at;
         let (owner, is_program) = (at.rank.index(), self.is_program(segment, offset));
-        let read = ReadWord { owner, segment, offset, bytes, seen, is_program };
+        let bytes = at.width.bytes();
+        let read = ReadWord { owner, segment, offset, bytes, seen, slack, is_program };
         self.run(&[Call::AcquireBytes { actor: self.actor(), read }]);
     }
 }
@@ -198,7 +208,14 @@ pub(crate) fn with_pieces<R>(shape: Shape<'_>, act: impl FnOnce(&[Piece]) -> R) 
 
 /// Whether a file is one of farside's own, whose accesses are those of protocols.
 fn is_inside(file: &str) -> bool {
-    const CRATES: [&str; 12] = [
+    is_beside(file, file!())
+}
+
+/// Whether a file is of one of farside's crates, which stand beside the one that has this file,
+/// `own`. Programs may have folders of the same names elsewhere.
+fn is_beside(file: &str, own: &str) -> bool {
+    const CRATES: [&str; 13] = [
+        "farside",
         "fabric",
         "rma",
         "sync",
@@ -212,16 +229,23 @@ fn is_inside(file: &str) -> bool {
         "overlay",
         "job",
     ];
-    if file.contains("farside/src/") {
-        return true;
-    }
-    CRATES.iter().any(|name| {
-        file.contains(&format!("crates/{name}/src/"))
-            || file.split("farside-").skip(1).any(|rest| {
-                rest.strip_prefix(name)
-                    .is_some_and(|rest| rest.starts_with(['-', '/']) && rest.contains("/src/"))
-            })
-    })
+    let own = own.strip_suffix("/src/told.rs").unwrap_or(own);
+    let (above, own) = own.split_at(own.rfind('/').map_or(0, |slash| slash + 1));
+    let Some((folder, rest)) = file.strip_prefix(above).and_then(|file| file.split_once('/'))
+    else {
+        return false;
+    };
+    let name = match folder.strip_prefix("farside-") {
+        // In the sources of the project.
+        _ if own == "races" => folder,
+        // Elsewhere they are called `farside-NAME-VERSION`, or `farside-VERSION`.
+        Some(name) if !name.starts_with(|first: char| first.is_ascii_digit()) => {
+            name.split('-').next().unwrap_or(name)
+        }
+        Some(_) => "farside",
+        None => folder,
+    };
+    rest.starts_with("src/") && CRATES.contains(&name)
 }
 
 impl Watch for Told {
@@ -298,11 +322,15 @@ impl Watch for Told {
             place,
             until: own.until.map(Rank::index),
         };
-        self.see(&access, Shape::Block(Piece { offset: own.offset, bytes: own.bytes }));
+        let piece = Piece { offset: own.offset, bytes: own.bytes };
+        match own.is_signalled {
+            true => *locked(&self.source) = Some((access, piece)),
+            false => self.see(&access, Shape::Block(piece)),
+        }
     }
 
     fn acquire(&self, at: Word) {
-        self.acquire_bytes(at, at.width.bytes(), None);
+        self.acquire_word(at, None, None);
         if let Some(place) = self.operation_place()
             && self.is_program(at.segment, at.offset)
         {
@@ -322,6 +350,10 @@ impl Watch for Told {
         if let Some(place) = self.note_place(place) {
             self.run(&[Call::Blind { what, place }]);
         }
+    }
+
+    fn unseen(&self, what: &'static str) {
+        self.run(&[Call::Unseen { what }]);
     }
 
     fn reused(&self, reuse: &Reuse) {
@@ -414,5 +446,44 @@ impl Told {
         };
         let piece = Piece { offset: at.offset, bytes: at.width.bytes() };
         self.see(&access, Shape::Block(piece));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_beside;
+
+    #[test]
+    fn programs_may_have_folders_of_farsides_names() {
+        let registry = "/home/me/.cargo/registry/src/index.crates.io-6f17d22bba15001f";
+        let layouts = [
+            ("crates/races", "crates/rma", "crates/farside"),
+            ("/git/farside/crates/races", "/git/farside/crates/job", "/git/farside/crates/farside"),
+            ("vendor/farside-races", "vendor/farside-rma", "vendor/farside"),
+            (
+                &format!("{registry}/farside-races-0.1.0"),
+                &format!("{registry}/farside-rma-0.1.3"),
+                &format!("{registry}/farside-0.1.0"),
+            ),
+        ];
+        for (own, crate_of_ours, facade) in layouts {
+            let own = format!("{own}/src/told.rs");
+            for folder in [crate_of_ours, facade] {
+                assert!(is_beside(&format!("{folder}/src/team/mod.rs"), &own), "{folder} of {own}");
+                assert!(!is_beside(&format!("{folder}/examples/a.rs"), &own), "{folder} of {own}");
+            }
+            for theirs in [
+                "apps/hello-farside/src/main.rs",
+                "farside-mpi-port/src/main.rs",
+                "src/main.rs",
+                "/home/me/crates/job/src/main.rs",
+                "my-job/crates/job/src/main.rs",
+                &format!("{registry}/job-0.1.0/src/lib.rs"),
+            ] {
+                assert!(!is_beside(theirs, &own), "{theirs} beside {own}");
+            }
+            let is_ours = own.starts_with("crates/");
+            assert_eq!(is_beside("crates/job/src/main.rs", &own), is_ours, "beside {own}");
+        }
     }
 }

@@ -237,7 +237,7 @@ impl Told {
             Some(Before::Wait) => {
                 for at in trial.signals_to(self.state.rank) {
                     let waited = self.hand.with(|hand| wait_for(hand, at)).transpose()?;
-                    self.acquire_bytes(at, at.width.bytes(), waited);
+                    self.acquire_word(at, waited, None);
                 }
             }
             Some(Before::Lock) => {

@@ -8,7 +8,7 @@ use farside_fabric::{Piece, SegmentId};
 
 use crate::access::{Access, Actor, Missing, OPERATIONS, Site};
 use crate::calls::{Call, ReadWord};
-use crate::layout::{LANES, Layout, PLACES};
+use crate::layout::{CONTEXT_LANES, LANES, Layout, PLACES};
 use crate::state::{Pair, Released, Span};
 
 /// How many calls one request may have.
@@ -95,12 +95,13 @@ impl Writer {
                 self.pieces(pieces);
             }
             Call::Release { actor, released } => {
-                let Released { word, owner, signalled, is_program, value } = released;
+                let Released { word, owner, is_program, value, added } = released;
                 self.actor(actor);
                 // No rank's words have an owner that is none.
                 self.numbers(&[word as u64, (owner as u64).wrapping_add(1)]);
-                self.numbers(&[signalled.into(), is_program.into()]);
+                self.numbers(&[is_program.into()]);
                 self.value(value);
+                self.value(added);
             }
             Call::ReleaseWords { actor, owner, segment, pieces } => {
                 self.actor(actor);
@@ -114,9 +115,10 @@ impl Writer {
             }
             Call::AcquireBytes { actor, read } => {
                 self.actor(actor);
-                let ReadWord { owner, segment, offset, bytes, seen, is_program } = read;
+                let ReadWord { owner, segment, offset, bytes, seen, slack, is_program } = read;
                 self.numbers(&[owner as u64, segment.0, offset, bytes, is_program.into()]);
                 self.value(seen);
+                self.value(slack);
             }
             Call::PassOn { from, to } => self.numbers(&[from as u64, to as u64]),
             Call::Fence { actor, is_program } => {
@@ -128,7 +130,7 @@ impl Writer {
                 self.numbers(&[target as u64]);
             }
             Call::FlushAll { actor } => self.actor(actor),
-            Call::Fails => {}
+            Call::Fails | Call::Joined => {}
             _ => self.rare_call(call),
         }
     }
@@ -145,6 +147,7 @@ impl Writer {
                 self.numbers(&[place.into()]);
                 self.text(what);
             }
+            Call::Unseen { what } => self.text(what),
             Call::Race { ref pair, ref access, span } => {
                 self.site(pair.first);
                 self.site(pair.second);
@@ -186,6 +189,8 @@ fn tag(call: &Call<'_>) -> u64 {
         Call::EndStrand { .. } => 15,
         Call::Forget { .. } => 16,
         Call::Fails => 17,
+        Call::Unseen { .. } => 18,
+        Call::Joined => 19,
     }
 }
 
@@ -241,13 +246,13 @@ impl<'a> Reader<'a> {
 
     fn actor(&mut self) -> Option<Actor> {
         let (rank, strand) = (self.rank()?, self.below(self.layout.strands)?);
-        // The lane behind it is used as well.
         let lane = self.below(LANES)?;
         Some(Actor { rank, strand, lane })
     }
 
     fn context(&mut self) -> Option<Actor> {
-        self.actor().filter(|actor| actor.lane + 1 < LANES)
+        // The lanes behind it are used as well.
+        self.actor().filter(|actor| actor.lane.is_multiple_of(CONTEXT_LANES))
     }
 
     fn text(&mut self) -> Option<&'a str> {
@@ -292,8 +297,9 @@ impl<'a> Reader<'a> {
 
     fn released(&mut self) -> Option<Released> {
         let (word, owner) = (self.word()?, self.below(self.layout.n() + 1)?.wrapping_sub(1));
-        let (signalled, is_program) = (self.flag()?, self.flag()?);
-        Some(Released { word, owner, signalled, is_program, value: self.value()? })
+        let is_program = self.flag()?;
+        let (value, added) = (self.value()?, self.value()?);
+        Some(Released { word, owner, is_program, value, added })
     }
 
     /// Returns a call, and its pieces.
@@ -324,9 +330,9 @@ impl<'a> Reader<'a> {
     fn read_word(&mut self) -> Option<ReadWord> {
         let (owner, segment) = (self.rank()?, self.segment()?);
         let (offset, bytes, is_program) = (self.number()?, self.below(17)? as u64, self.flag()?);
-        let seen = self.value()?;
+        let (seen, slack) = (self.value()?, self.value()?);
         let is_sensible = self.is_sensible(Piece { offset, bytes });
-        is_sensible.then_some(ReadWord { owner, segment, offset, bytes, seen, is_program })
+        is_sensible.then_some(ReadWord { owner, segment, offset, bytes, seen, slack, is_program })
     }
 
     fn rare_call(&mut self, tag: u64) -> Option<Call<'a>> {
@@ -343,7 +349,7 @@ impl<'a> Reader<'a> {
             }
             12 => {
                 let (first, second) = (self.site()?, self.site()?);
-                let missing = Missing::from_bits(self.below(7)? as u32);
+                let missing = Missing::from_bits(self.below(8)? as u32);
                 let span = Span { offset: self.number()?, mask: self.below(256)? as u32 };
                 let access = self.access()?;
                 Call::Race { pair: Pair { first, second, missing }, access, span }
@@ -363,6 +369,8 @@ impl<'a> Reader<'a> {
                 let is_sensible = self.is_sensible(Piece { offset, bytes });
                 return is_sensible.then_some(Call::Forget { rank, segment, offset, bytes });
             }
+            18 => Call::Unseen { what: self.text()? },
+            19 => Call::Joined,
             _ => return None,
         })
     }
@@ -392,13 +400,14 @@ mod tests {
     }
 
     fn with_calls(act: impl FnOnce(&[Call<'_>])) {
-        let (actor, segment) = (Actor { rank: 1, strand: 0, lane: 6 }, SegmentId(9 << 40));
+        let (actor, segment) = (Actor { rank: 1, strand: 0, lane: 8 }, SegmentId(9 << 40));
         let pieces = &[Piece { offset: 3, bytes: 70 }, Piece { offset: 1 << 40, bytes: 0 }];
         let (word, owner, value) = (65_535, 2, Some(u64::MAX));
-        let released = Released { word, owner, signalled: true, is_program: false, value };
-        let nobodys = Released { owner: usize::MAX, value: None, ..released };
+        let released = Released { word, owner, is_program: false, value, added: Some(1 << 40) };
+        let nobodys = Released { owner: usize::MAX, value: None, added: None, ..released };
         let (offset, bytes, is_program) = (77, 16, true);
-        let read = ReadWord { owner, segment, offset, bytes, seen: Some(0), is_program };
+        let read =
+            ReadWord { owner, segment, offset, bytes, seen: Some(0), slack: Some(9), is_program };
         let site = access().site();
         let pair =
             Pair { first: site, second: Site { until: None, ..site }, missing: Missing::Domain };
@@ -418,6 +427,8 @@ mod tests {
             Call::NameSegment { segment, element: u32::MAX, name: None },
             Call::NameSegment { segment, element: 0, name: Some("") },
             Call::Blind { what: "as_slice", place: 4096 },
+            Call::Unseen { what: "shared pages" },
+            Call::Joined,
             Call::Race { pair, access: access(), span },
             Call::NewStrand { rank, from: Some(63), is_running: true },
             Call::JoinStrands { rank, into: None, from: Some(0) },

@@ -143,6 +143,14 @@ impl Context {
         self.parts.watch.as_ref()
     }
 
+    /// Tells the checker of races, if there is one, that the program uses something which it does
+    /// not look into, in words such as "shared pages".
+    pub fn note_unseen(&self, what: &'static str) {
+        if let Some(watch) = &self.watch {
+            watch.unseen(what);
+        }
+    }
+
     /// Says where the program called the operation that follows.
     #[inline]
     #[track_caller]

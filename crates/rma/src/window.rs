@@ -229,6 +229,7 @@ impl<'w, T: Plain> Own<'w, T> {
                 place: OwnPlace::Rust(Location::caller()),
                 is_instruction: true,
                 until: None,
+                is_signalled: false,
             });
         }
     }

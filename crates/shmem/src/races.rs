@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use farside::fabric::{
     Atomicity, Foreign, Mapped, OwnAccess, OwnPlace, Reuse, SegmentId, Watch, Width, Word,
     private_place,
 };
-use farside::{Context, Rank};
+use farside::{Context, Rank, World};
 use farside_overlay::caller;
 
 use crate::context::Ctx;
@@ -64,6 +65,9 @@ struct Lent {
     place: u32,
     /// The context whose quiet completes it.
     ctx: usize,
+    /// Whether it is the source of a put with a signal, of whose end others may tell earlier: the
+    /// checker knows.
+    is_signalled: bool,
 }
 
 /// How an operation uses memory of this PE.
@@ -75,6 +79,8 @@ pub(crate) struct Use {
     pub(crate) fills: bool,
     /// The PE whose completion ends the use, of a non-blocking operation.
     pub(crate) until: Option<Rank>,
+    /// Whether it is the source of a put with a signal, which follows at once.
+    pub(crate) is_signalled: bool,
 }
 
 /// How an operation is told.
@@ -139,8 +145,9 @@ pub(crate) fn uses(runtime: &Runtime, ctx: &Ctx, call: Call, it: Use) {
         tell(runtime, watch.as_ref(), it, place, false);
         if it.until.is_some() && runtime.regions.find(it.address.addr(), it.bytes).is_none() {
             let (start, bytes, fills) = (it.address.addr(), it.bytes, it.fills);
-            let ctx = std::ptr::from_ref(ctx).addr();
-            locked(&runtime.seen.lent).push(Lent { start, bytes, fills, place, ctx });
+            let (ctx, is_signalled) = (std::ptr::from_ref(ctx).addr(), it.is_signalled);
+            let lent = Lent { start, bytes, fills, place, ctx, is_signalled };
+            locked(&runtime.seen.lent).push(lent);
         }
     });
 }
@@ -154,21 +161,25 @@ pub(crate) fn touches(
     bytes: usize,
     fills: bool,
 ) {
-    uses(runtime, &runtime.default, call, Use { address, bytes, fills, until: None });
+    let (until, is_signalled) = (None, false);
+    uses(runtime, &runtime.default, call, Use { address, bytes, fills, until, is_signalled });
 }
 
 fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32, is_instruction: bool) {
     let (start, end) = (it.address.addr(), it.address.addr().wrapping_add(it.bytes));
+    let mut is_judged = it.is_signalled;
     for lent in locked(&runtime.seen.lent).iter() {
         let overlaps = start < lent.start + lent.bytes && lent.start < end;
-        if overlaps && (it.fills || lent.fills) {
+        if overlaps && lent.is_signalled {
+            is_judged = true;
+        } else if overlaps && (it.fills || lent.fills) {
             let (started, fills) = (lent.place, lent.fills);
             watch.reused(&Reuse { started, fills, used: place, writes: it.fills });
         }
     }
     let (segment, offset) = match runtime.regions.find(start, it.bytes) {
         Some((region, offset)) => (region.memory.segment(), offset),
-        None if strands::are_several() => private_place(start),
+        None if is_judged || strands::are_several() => private_place(start),
         None => return,
     };
     watch.own(&OwnAccess {
@@ -180,6 +191,7 @@ fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32, is_instructio
         place: OwnPlace::Foreign(place),
         is_instruction,
         until: it.until,
+        is_signalled: it.is_signalled,
     });
 }
 
@@ -260,6 +272,24 @@ fn known(
     place
 }
 
+/// Whether a part of the program is instrumented.
+static IS_INSTRUMENTED: AtomicBool = AtomicBool::new(false);
+
+/// An instrumented part of the program is loaded.
+#[unsafe(no_mangle)]
+extern "C" fn shmemx_farside_instrumented() {
+    IS_INSTRUMENTED.store(true, Ordering::Relaxed);
+}
+
+/// Tells what of a program cannot be seen.
+pub(crate) fn note_unseen(world: &World) {
+    if !IS_INSTRUMENTED.load(Ordering::Relaxed) {
+        world.note_unseen(
+            "loads and stores of the program itself: compile it with -fsanitize=thread",
+        );
+    }
+}
+
 /// A load or store of an instrumented program, which returns to `address`.
 #[unsafe(no_mangle)]
 extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_int, address: usize) {
@@ -285,8 +315,10 @@ extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_in
             place: OwnPlace::Foreign(place),
             is_instruction: true,
             until: None,
+            is_signalled: false,
         });
         return;
     }
-    tell(runtime, watch.as_ref(), Use { address: at, bytes, fills, until: None }, place, true);
+    let it = Use { address: at, bytes, fills, until: None, is_signalled: false };
+    tell(runtime, watch.as_ref(), it, place, true);
 }

@@ -126,6 +126,7 @@ fn start(requested: c_int, call: Call) -> Runtime {
     }
     world.find_places_by(Some(caller::place));
     exit::want_callers(world.watch().is_some());
+    races::note_unseen(&world);
     let threads = requested.clamp(0, MULTIPLE);
     let regions = Regions::new();
     let control = Memory::allocate(&world.team(), set::control_bytes(world.size())).or_exit(call);

@@ -64,8 +64,9 @@ impl Target {
     /// Tells the checker of races, if there is one, which memory of this PE the operation uses.
     #[inline]
     pub(crate) fn uses(&self, address: *const c_void, bytes: usize, fills: bool, waits: bool) {
-        let until = (!waits).then_some(self.rank);
-        races::uses(self.runtime, self.ctx, self.call, Use { address, bytes, fills, until });
+        let (until, is_signalled) = ((!waits).then_some(self.rank), false);
+        let it = Use { address, bytes, fills, until, is_signalled };
+        races::uses(self.runtime, self.ctx, self.call, it);
     }
 
     fn put(&self, bytes: &[u8]) -> Result<()> {
@@ -520,7 +521,10 @@ unsafe extern "C" fn put_signal(
     let target = Target::new(ctx, dest, bytes, pe, call);
     // SAFETY: by the specification it is readable, and nothing writes it meanwhile.
     let data = unsafe { readable(source, bytes, call) };
-    target.uses(source, bytes, false, is_waited_for);
+    let until = (!is_waited_for).then_some(target.rank);
+    let is_signalled = until.is_some() && !is_halved;
+    let it = Use { address: source, bytes, fills: false, until, is_signalled };
+    races::uses(target.runtime, target.ctx, call, it);
     if is_halved {
         return target.put(data).and_then(|()| flag.set_halves(signal)).or_exit(call);
     }

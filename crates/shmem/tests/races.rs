@@ -6,9 +6,10 @@ use std::process::{Command, Output};
 
 use farside_launch::Launch;
 use farside_races::{Checker, Report, VARIABLE};
-use farside_testing::{DEADLINE, compile, libraries, wanted};
+use farside_testing::{DEADLINE, Program, compile, libraries, wanted};
 
 const RANKS: u32 = 3;
+const INSTRUMENTED: &str = "-fsanitize=thread";
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -61,6 +62,16 @@ fn installed(name: &str) -> PathBuf {
     prefix
 }
 
+/// Compiles a set, with the names of its programs in a header.
+fn compiled(prefix: &Path, cases: &[Case<'_>], corpus: &Corpus) -> Program {
+    let list: String = cases.iter().map(|case| format!("{{\"{0}\", {0}}},\n", case.name)).collect();
+    std::fs::write(prefix.join("include/shmem_programs.h"), list).expect("the scratch is ours");
+    let mut command = Command::new(prefix.join("bin/farside-oshcc"));
+    command.env("CC", corpus.compiler).args(["-g", "-O1", "-Wall"]).args(corpus.flags);
+    let command = command.arg("-I").arg(prefix.join("include")).arg(here(corpus.file));
+    compile(command, Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
 /// Runs one program under a checker.
 fn judge(program: &Path, case: &Case<'_>) -> Report {
     let checker = Checker::create(RANKS, false).expect("there is memory");
@@ -83,12 +94,7 @@ fn judge_all(corpus: &Corpus) {
     let source = std::fs::read_to_string(&file).expect("the corpus is there");
     let cases = cases(&source);
     assert!(cases.len() >= corpus.programs, "only {} programs were found", cases.len());
-    let list: String = cases.iter().map(|case| format!("{{\"{0}\", {0}}},\n", case.name)).collect();
-    std::fs::write(prefix.join("include/shmem_programs.h"), list).expect("the scratch is ours");
-    let mut compiler = Command::new(prefix.join("bin/farside-oshcc"));
-    compiler.env("CC", corpus.compiler).args(["-g", "-O1", "-Wall", "-fsanitize=thread"]);
-    let compiler = compiler.args(corpus.flags).arg("-I").arg(prefix.join("include"));
-    let program = compile(compiler.arg(&file), Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let program = compiled(&prefix, &cases, corpus);
     let mut wrong = Vec::new();
     for case in &cases {
         let mut report = judge(&program.path, case);
@@ -98,7 +104,7 @@ fn judge_all(corpus: &Corpus) {
                 report = judge(&program.path, case);
             }
         }
-        if report.races.is_empty() == case.is_racy {
+        if report.races.is_empty() == case.is_racy || !report.unseen.is_empty() {
             wrong.push(format!("{}: {report}", case.name));
         }
     }
@@ -109,14 +115,34 @@ fn judge_all(corpus: &Corpus) {
 #[test]
 fn every_labelled_program_is_judged_rightly() {
     let (file, compiler) = ("../races/tests/corpus/shmem.c", "gcc");
-    judge_all(&Corpus { file, programs: 80, compiler, flags: &[] });
+    judge_all(&Corpus { file, programs: 80, compiler, flags: &[INSTRUMENTED] });
+}
+
+/// What was not compiled for it is said not to be seen.
+#[test]
+fn loads_and_stores_that_are_not_instrumented_are_said_to_be_unseen() {
+    let corpus =
+        Corpus { file: "../races/tests/corpus/shmem.c", programs: 80, compiler: "gcc", flags: &[] };
+    if !wanted(corpus.compiler) {
+        return;
+    }
+    let prefix = installed("plain");
+    let source = std::fs::read_to_string(here(corpus.file)).expect("the corpus is there");
+    let cases = cases(&source);
+    let program = compiled(&prefix, &cases, &corpus);
+    let said = judge(&program.path, &Case { is_racy: true, name: "put_load" }).to_string();
+    let _ = std::fs::remove_dir_all(&prefix);
+    let unseen = "races: not seen: loads and stores of the program itself: compile it with \
+                  -fsanitize=thread";
+    assert!(said.contains(unseen), "{said}");
+    assert!(said.contains("no race found in "), "the load is not seen: {said}");
 }
 
 const THREADS: &str = "../races/tests/corpus/threads.c";
 
 #[test]
 fn every_labelled_program_with_threads_is_judged_rightly() {
-    let flags = &["-fopenmp"];
+    let flags = &[INSTRUMENTED, "-fopenmp"];
     judge_all(&Corpus { file: THREADS, programs: 40, compiler: "gcc", flags });
 }
 
@@ -132,6 +158,6 @@ fn every_labelled_program_with_threads_of_clang_is_judged_rightly() {
         eprintln!("SKIPPED: there is no libomp; the package libomp-dev has it");
         return;
     }
-    let flags = &["-fopenmp"];
+    let flags = &[INSTRUMENTED, "-fopenmp"];
     judge_all(&Corpus { file: THREADS, programs: 40, compiler: "clang", flags });
 }

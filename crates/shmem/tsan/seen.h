@@ -7,6 +7,7 @@
 
 void shmemx_farside_plain(const void *at, size_t bytes, int writes, uintptr_t address)
     __attribute__((weak));
+void shmemx_farside_instrumented(void) __attribute__((weak));
 
 #define HERE ((uintptr_t) __builtin_return_address(0))
 

@@ -66,6 +66,8 @@ impl Pipeline {
 
     fn send(&self, world: &World, to: Rank, row: usize, value: f64) -> Result<()> {
         let at: Place<'_, f64> = self.values.at(to, row);
+        // The count says how many values have come, and not which: they must come in order.
+        world.fence()?;
         world.put_signal_add(&[value], at, 1, self.come.at(to, 0))
     }
 

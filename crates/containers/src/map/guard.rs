@@ -63,6 +63,7 @@ impl Guards {
         volumes: &[Rank],
         synchronization: &Synchronization,
     ) -> Result<Guards> {
+        team.context().note_unseen("accesses inside of maps and sets");
         let locks = match synchronization {
             Synchronization::Atomics => None,
             Synchronization::Locked(kind) => Some(

@@ -1,179 +1,17 @@
 //! Labelled programs in Rust: three ranks, one idea each.
 
-use farside::{Context, Lock, Patch, Rank, Result, Run, RwLock, Window, World};
+mod it;
+
+use farside::{Lock, Patch, Result, Run, RwLock};
+
+pub(crate) use it::It;
+use it::{R0, R1, R2};
 
 /// A labelled program.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) is_racy: bool,
     pub(crate) run: fn(&It<'_>) -> Result<()>,
-}
-
-/// What a program has: a window of data and one of flags.
-pub(crate) struct It<'w> {
-    pub(crate) world: &'w World,
-    pub(crate) data: Window<u64>,
-    pub(crate) flags: Window<u64>,
-}
-
-const R0: Rank = Rank(0);
-const R1: Rank = Rank(1);
-const R2: Rank = Rank(2);
-
-impl It<'_> {
-    /// Runs a case on this rank.
-    pub(crate) fn run(world: &World, case: &Case) -> Result<()> {
-        let data = world.window::<u64>(64)?.named(world, "data");
-        let flags = world.window::<u64>(8)?.named(world, "flags");
-        let it = It { world, data, flags };
-        (case.run)(&it)?;
-        // The last words of every program: they order nothing that came before.
-        it.world.sync()?;
-        it.data.free(world)?;
-        it.flags.free(world)
-    }
-
-    fn on(&self, rank: u32, act: impl FnOnce(&World) -> Result<()>) -> Result<()> {
-        if self.world.rank() == Rank(rank) { act(self.world) } else { Ok(()) }
-    }
-
-    fn put(&self, to: Rank, index: usize) -> Result<()> {
-        self.world.put_value(7, self.data.at(to, index))
-    }
-
-    fn get(&self, from: Rank, index: usize) -> Result<()> {
-        self.world.get_value(self.data.at(from, index)).map(drop)
-    }
-
-    fn read(&self, index: usize) -> Result<()> {
-        self.data.own().get(index).map(drop)
-    }
-
-    fn signal(&self, to: Rank, flag: usize) -> Result<()> {
-        self.world.signal(self.flags.at(to, flag), 1)
-    }
-
-    fn wait(&self, flag: usize) -> Result<()> {
-        self.wait_for(flag, 1)
-    }
-
-    fn wait_for(&self, flag: usize, value: u64) -> Result<()> {
-        let at = self.flags.at(self.world.rank(), flag);
-        self.world.wait(at, |held| held >= value).map(drop)
-    }
-
-    fn both(&self, rank_0: fn(&Self) -> Result<()>, rank_1: fn(&Self) -> Result<()>) -> Result<()> {
-        match self.world.rank().0 {
-            0 => rank_0(self),
-            1 => rank_1(self),
-            _ => Ok(()),
-        }
-    }
-
-    /// A lock of one word at rank 0, made of atomics.
-    fn spin(&self, inside: impl FnOnce() -> Result<()>, flushes: bool) -> Result<()> {
-        let word = self.flags.at(R0, 7);
-        while self.world.compare_swap(word, 0, 1)? != 0 {
-            self.world.relax()?;
-        }
-        inside()?;
-        if flushes {
-            self.world.flush_all()?;
-        }
-        self.world.store(word, 0)
-    }
-
-    fn add_one(&self) -> Result<()> {
-        let at = self.data.at(R0, 0);
-        let held = self.world.get_value(at)?;
-        self.world.put_value(held + 1, at)
-    }
-
-    /// The neighbour in a ring.
-    fn next(&self) -> Rank {
-        Rank((self.world.rank().0 + 1) % self.world.size())
-    }
-
-    fn halo(&self, second_sync: bool) -> Result<()> {
-        for round in 0..3 {
-            self.world.put_value(round, self.data.at(self.next(), 0))?;
-            self.world.sync()?;
-            self.read(0)?;
-            if second_sync {
-                self.world.sync()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn credits(&self, has_credits: bool) -> Result<()> {
-        for round in 1..4u64 {
-            match self.world.rank().0 {
-                0 => {
-                    if has_credits && round > 1 {
-                        self.wait_for(1, round - 1)?;
-                    }
-                    let (to, flag) = (self.data.at(R1, 0), self.flags.at(R1, 0));
-                    self.world.put_signal(&[round], to, round, flag)?;
-                }
-                1 => {
-                    self.wait_for(0, round)?;
-                    self.read(0)?;
-                    self.world.signal(self.flags.at(R0, 1), round)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn all_to_all(&self, syncs: bool) -> Result<()> {
-        let me = self.world.rank().index();
-        for to in self.world.ranks() {
-            self.world.put_value(1, self.data.at(to, me))?;
-        }
-        if syncs {
-            self.world.sync()?;
-        } else {
-            self.world.barrier()?;
-        }
-        self.data.own().to_vec().map(drop)
-    }
-
-    fn two_threads(&self, flush_own: bool) -> Result<()> {
-        self.on(0, |world| {
-            let context: Context = world.context()?;
-            context.put_value(7, self.data.at(R1, 0))?;
-            if flush_own { context.flush(R1) } else { world.flush(R1) }
-        })?;
-        self.world.barrier()?;
-        self.on(1, |_| self.read(0))
-    }
-
-    fn locked(&self, act: impl Fn(&Lock) -> Result<()>) -> Result<()> {
-        let lock = Lock::new(self.world, R0)?;
-        act(&lock)?;
-        self.world.barrier()?;
-        lock.free(self.world)
-    }
-
-    fn team(&self, colour: impl Fn(u32) -> u64) -> Result<()> {
-        let me = self.world.rank().0;
-        self.on(0, |world| {
-            self.put(R1, 0)?;
-            world.flush(R1)
-        })?;
-        let team = self.world.split(Some(colour(me)), 0)?;
-        // Making a team meets all: what follows is what is looked at.
-        self.on(0, |world| {
-            self.put(R1, 1)?;
-            world.flush(R1)
-        })?;
-        if let Some(team) = team {
-            team.barrier()?;
-        }
-        self.on(1, |_| self.read(1))
-    }
 }
 
 macro_rules! cases {
@@ -374,6 +212,76 @@ cases! {
         1 => { it.wait(1)?; it.read(0) }
         _ => it.signal(R1, 1),
     };
+    RACY two_signals_to_one_word: |it| it.both(
+        |it| { it.signal(R1, 0)?; it.world.signal(it.flags.at(R1, 0), 2) },
+        |it| it.wait_for(0, 2),
+    );
+    RIGHT two_signals_with_a_fence: |it| it.both(
+        |it| {
+            it.signal(R1, 0)?;
+            it.world.fence()?;
+            it.world.signal(it.flags.at(R1, 0), 2)
+        },
+        |it| it.wait_for(0, 2),
+    );
+    RIGHT two_signals_to_two_words: |it| it.both(
+        |it| { it.signal(R1, 0)?; it.signal(R1, 1) },
+        |it| { it.wait(0)?; it.wait(1) },
+    );
+    RIGHT two_signals_with_an_answer: |it| it.both(
+        |it| {
+            it.signal(R1, 0)?;
+            it.wait(1)?;
+            it.world.signal(it.flags.at(R1, 0), 2)
+        },
+        |it| { it.wait(0)?; it.signal(R0, 1)?; it.wait_for(0, 2) },
+    );
+    RACY two_signals_with_an_answer_to_nothing: |it| it.both(
+        |it| {
+            it.signal(R1, 0)?;
+            it.wait(1)?;
+            it.world.signal(it.flags.at(R1, 0), 2)
+        },
+        |it| { it.signal(R0, 1)?; it.wait_for(0, 2) },
+    );
+    RACY a_signal_and_an_add: |it| it.on(0, |world| {
+        it.signal(R1, 0)?;
+        world.add(it.flags.at(R1, 0), 1)
+    });
+    RIGHT two_adds_in_any_order: |it| it.on(0, |world| {
+        world.add(it.flags.at(R1, 0), 1)?;
+        world.add(it.flags.at(R1, 0), 2)
+    });
+    RACY two_put_signals_to_one_word: |it| it.both(
+        |it| { it.put_signal(R1, 0, 1, 0)?; it.put_signal(R1, 1, 2, 0) },
+        |it| { it.wait_for(0, 2)?; it.read(0)?; it.read(1) },
+    );
+    RIGHT two_put_signals_with_a_fence: |it| it.both(
+        |it| {
+            it.put_signal(R1, 0, 1, 0)?;
+            it.world.fence()?;
+            it.put_signal(R1, 1, 2, 0)
+        },
+        |it| { it.wait_for(0, 2)?; it.read(0)?; it.read(1) },
+    );
+    RACY data_of_the_put_signal_of_another_word: |it| it.both(
+        |it| { it.put_signal(R1, 0, 1, 0)?; it.put_signal(R1, 1, 1, 1) },
+        |it| { it.wait(1)?; it.read(0) },
+    );
+    RIGHT data_of_two_put_signals_of_three: |it| it.both(
+        |it| (0..3).try_for_each(|at| it.put_signal(R1, at, 1, at)),
+        |it| { it.wait(2)?; it.wait(0)?; it.read(0)?; it.read(2) },
+    );
+    RACY data_of_the_third_put_signal: |it| it.both(
+        |it| (0..3).try_for_each(|at| it.put_signal(R1, at, 1, at)),
+        |it| { it.wait(2)?; it.wait(0)?; it.read(1) },
+    );
+    RIGHT rounds_with_a_fence: |it| it.rounds(true);
+    RACY rounds_without_a_fence: |it| it.rounds(false);
+    RIGHT sum_of_both_adds: |it| it.two_adds(false, 2, 0);
+    RACY sum_of_one_of_two_adds: |it| it.two_adds(false, 1, 0);
+    RIGHT first_of_two_fenced_adds: |it| it.two_adds(true, 1, 0);
+    RACY second_of_two_fenced_adds: |it| it.two_adds(true, 1, 1);
     RIGHT credits_come_back: |it| it.credits(true);
     RACY no_credits: |it| it.credits(false);
     RIGHT news_pass_on: |it| match it.world.rank().0 {
@@ -545,6 +453,7 @@ cases! {
     );
     RIGHT broadcast_brings_its_data: |it| {
         let mut value = [it.world.rank().0];
-        it.world.broadcast(R0, &mut value)
+        it.world.broadcast(R0, &mut value)?;
+        it.read(value[0] as usize)
     };
 }

@@ -596,6 +596,95 @@ RACY(put_signal_nbi_source)
     }
 }
 
+/* The receiver of a put with a signal tells its sender that it has come, by a flag. */
+static void answer(void)
+{
+    shmem_signal_wait_until(&sig, SHMEM_CMP_EQ, 1);
+    sink = x;
+    shmem_long_atomic_set(&flag, 1, 0);
+}
+
+RIGHT(put_signal_nbi_source_behind_the_answer)
+{
+    ON(0) {
+        shmem_int_put_signal_nbi(&x, &source, 1, &sig, 1, SHMEM_SIGNAL_SET, 1);
+        shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
+        source = 4;
+    }
+    ON(1) answer();
+}
+
+RIGHT(put_signal_nbi_private_source_behind_the_answer)
+{
+    int mine[2] = {1, 2};
+    ON(0) {
+        shmem_int_put_signal_nbi(&x, mine, 1, &sig, 1, SHMEM_SIGNAL_SET, 1);
+        shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
+        mine[0] = 4;
+        shmem_quiet();
+    }
+    ON(1) answer();
+}
+
+RACY(put_signal_nbi_private_source)
+{
+    int mine[2] = {1, 2};
+    ON(0) {
+        shmem_int_put_signal_nbi(&x, mine, 1, &sig, 1, SHMEM_SIGNAL_SET, 1);
+        mine[0] = 4;
+        shmem_quiet();
+    }
+    ON(1) answer();
+}
+
+RACY(put_signal_nbi_source_of_another_answer)
+{
+    ON(0) {
+        shmem_int_put_nbi(y, &source, 1, 1);
+        shmem_int_put_signal_nbi(&x, &y[4], 1, &sig, 1, SHMEM_SIGNAL_SET, 1);
+        shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
+        source = 4;
+    }
+    ON(1) answer();
+}
+
+/* Two signals to one word may change places. */
+RACY(two_put_signals)
+{
+    ON(0) {
+        shmem_int_put_signal(&x, &source, 1, &sig, 1, SHMEM_SIGNAL_SET, 1);
+        shmem_int_put_signal(y, &source, 1, &sig, 2, SHMEM_SIGNAL_SET, 1);
+    }
+    ON(1) shmem_signal_wait_until(&sig, SHMEM_CMP_EQ, 2);
+}
+
+RIGHT(two_put_signals_and_a_fence)
+{
+    ON(0) {
+        shmem_int_put_signal(&x, &source, 1, &sig, 1, SHMEM_SIGNAL_SET, 1);
+        shmem_fence();
+        shmem_int_put_signal(y, &source, 1, &sig, 2, SHMEM_SIGNAL_SET, 1);
+    }
+    ON(1) {
+        shmem_signal_wait_until(&sig, SHMEM_CMP_EQ, 2);
+        sink = x + y[0];
+    }
+}
+
+RIGHT(two_put_signals_and_an_answer)
+{
+    ON(0) {
+        shmem_int_put_signal(&x, &source, 1, &sig, 1, SHMEM_SIGNAL_SET, 1);
+        shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
+        shmem_int_put_signal(y, &source, 1, &sig, 2, SHMEM_SIGNAL_SET, 1);
+    }
+    ON(1) {
+        answer();
+        shmem_signal_wait_until(&sig, SHMEM_CMP_EQ, 2);
+        sink = x + y[0];
+    }
+}
+
 /* Signals in ints, which are aligned to four bytes alone. */
 static _Alignas(8) int words[4];
 RIGHT(put_signal_to_an_int)
