@@ -1,13 +1,14 @@
 //! `farside bench dsm`: programs on shared pages, as in tables 2 and 3 and figures 3 to 6 of
 //! \[BST97\].
 //!
-//! A sample is a run of a program: on real ranks its iterations, and then those of its base, in turns
-//! from round to round; in virtual time, and where it is measured as in the paper, the whole program
-//! with its allocations and first values, and no base. `barrier_ns` is how long a barrier takes from the moment
-//! when the last rank has come until the last one has left, on average; `waited_ns` is how long a
-//! rank is in a barrier, on average, which includes waiting for those who come late. In virtual
-//! time each round has the next seed, and these times, and what was sent again, are means of all
-//! rounds: one message that is lost adds more to the few barriers of a run than all others take.
+//! A sample is a run of a program: on real ranks its iterations, and then those of its base, in
+//! turns from round to round; in virtual time, and where it is measured as in the paper, the whole
+//! program with its allocations and first values, and no base. `barrier_ns` is how long a barrier
+//! takes from the moment when the last rank has come until the last one has left, on average;
+//! `waited_ns` is how long a rank is in a barrier, on average, which includes waiting for those who
+//! come late. In virtual time each round has the next seed, and these times, and what was sent
+//! again, are means of all rounds: one message that is lost adds more to the few barriers of a run
+//! than all others take.
 
 mod interval;
 mod report;
