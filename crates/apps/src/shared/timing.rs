@@ -83,13 +83,13 @@ mod tests {
             let mut run = kernel.prepare(&mut machine)?;
             let mut base = kernel.base();
             // All that the first step needs is there.
-            assert_eq!(run.result(machine.dsm)?, base.result());
+            assert!(run.result(machine.dsm)? == base.result(), "{options:?}");
             let shared = timed(&now_ns, kernel.steps(), |step| {
                 run.step(&mut machine, step)?;
                 Ok(machine.take_operations())
             })?;
             let alone = timed(&now_ns, kernel.steps(), |step| Ok(base.step(step)))?;
-            assert_eq!(run.result(machine.dsm)?, base.result());
+            assert!(run.result(machine.dsm)? == base.result(), "{options:?}");
             dsm.close()?;
             Ok([shared, alone])
         });
