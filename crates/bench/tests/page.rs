@@ -100,7 +100,7 @@ fn draw(directory: &Path) -> usize {
             Program::Sor | Program::Jacobi => vec![30, 30],
             Program::Tsp => vec![7],
         };
-        let options = Options { size, plot, ..Options::new(program) };
+        let options = Options { size, plot, iterations: 6, turns: 1, ..Options::new(program) };
         farside::local(1, |world| shared::run(world, &options).map(drop)).unwrap();
         plots.push((format!("what {} has computed", program.name()), name));
     }

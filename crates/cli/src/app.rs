@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         && let Some(machine) = arguments.mode.machine(None)?
     {
         // What was said by hand comes later, and counts.
-        words.extend(farside_bench::dsm::virtual_work(&machine.profile).iter().map(Into::into));
+        let said = farside_bench::dsm::virtual_work(app.name, &machine.profile);
+        words.extend(said.iter().map(Into::into));
     }
     words.extend(arguments.arguments.into_iter().map(Into::into));
     arguments.job.run(Start {

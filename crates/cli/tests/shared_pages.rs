@@ -46,6 +46,10 @@ fn processes_on_one_node_and_on_several_give_the_sequential_answer() {
         assert_eq!(number_after(&stdout, "cold misses"), 0, "{stdout}");
         // Ranks of one node share their pages.
         let stdout = agrees(app(program, &["-n", "3"], &small), 3);
+        assert!(
+            stdout.contains("the iterations alone as well; medians of 3, in turns"),
+            "{stdout}"
+        );
         assert!(stdout.contains("access plain, copies node, diffs on-demand"), "{stdout}");
         for none in ["faults ", "reads, ", "twins ", "diffs "] {
             let after = stdout.rsplit("time  ").next().unwrap_or(&stdout);
@@ -65,6 +69,8 @@ fn threads_and_simulated_ranks_give_the_sequential_answer() {
             stdout.contains("access explicit") && stdout.contains("8 ranks on ibm-sp"),
             "{stdout}"
         );
+        // Computing takes no virtual time, so there is nothing to compare with.
+        assert!(!stdout.contains("speed-up"), "{stdout}");
     }
 }
 
@@ -92,7 +98,8 @@ fn what_has_come_out_is_drawn() {
     let scratch = Scratch::new();
     for (program, size) in PROGRAMS {
         let picture = scratch.file(&format!("{program}.svg"));
-        let said = agrees(app(program, &["-n", "2"], &["--size", size, "--plot", &picture]), 2);
+        let small = ["--size", size, "--iterations", "4", "--plot", &picture];
+        let said = agrees(app(program, &["-n", "2"], &small), 2);
         assert!(said.contains(&format!("  picture      {picture}\n")), "{said}");
         let svg = std::fs::read_to_string(&picture).expect("the picture is there");
         assert!(svg.contains("<svg") && svg.trim_end().ends_with("</svg>"), "{program}: {svg}");
@@ -118,6 +125,8 @@ fn what_a_program_does_not_take_is_named() {
         ("barnes", &["--size", "0"], ["[0]", "at least 1"]),
         ("tsp", &["--size", "40"], ["40", "24"]),
         ("jacobi", &["--iterations", "some"], ["some", "a number"]),
+        ("sor", &["--iterations", "0"], ["0", "at least 1"]),
+        ("sor", &["--turns", "often"], ["often", "a number"]),
         ("jacobi", &["--storage-limit", "-1"], ["-1", "a number"]),
         ("barnes", &["--colour", "red"], ["--colour", "--iterations"]),
         ("sor", &["--size"], ["--size", "needs a value"]),
@@ -204,13 +213,15 @@ fn programs_are_measured_on_one_node_and_on_several() {
 
 #[test]
 fn a_work_queue_is_measured() {
-    let (records, stdout) = measured(&["--ranks", "2", "--cases", "tsp", "--size", "8"]);
+    let small = ["--cases", "tsp", "--size", "8", "--iterations", "2"];
+    let (records, stdout) = measured(&[&["--ranks", "2"], &small[..]].concat());
     assert_eq!(records.len(), 4, "{records:?}");
     for record in &records {
         assert_eq!((&record["case"], &record["copies"]), (&"tsp".into(), &"node".into()));
         assert!(figure(record, "speedup") > 0.0 && figure(record, "messages") > 0.0, "{record}");
+        assert!(figure(record, "base_ns") > 0.0, "{record}");
     }
-    assert!(stdout.contains("tsp"), "{stdout}");
+    assert!(stdout.contains("tsp") && stdout.contains("the iterations alone"), "{stdout}");
 }
 
 #[test]

@@ -5,23 +5,29 @@
 //! field is turned around, so that every rank reads some rows of every other's planes.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use farside::dsm::{Dsm, Placement, Shared};
 use farside::{Complex, Error, Result};
 use farside_fabric::random::SplitMix;
 
-use super::{Kernel, Machine, Options, picture};
+use super::{Base, Kernel, Machine, Options, SharedRun, picture};
 
 type C = Complex<f64>;
 
 /// How fast waves decay.
 const ALPHA: f64 = 1e-6;
 
-pub(super) struct Fft3d {
+/// A problem, which runs share.
+#[derive(Clone)]
+pub(super) struct Fft3d(Arc<Field>);
+
+struct Field {
     /// Planes, rows and columns.
     size: [usize; 3],
     iterations: usize,
-    field: Option<Shared<C>>,
+    /// The roots of unity of transforms along each of them.
+    roots: [Roots; 3],
 }
 
 impl Fft3d {
@@ -31,157 +37,24 @@ impl Fft3d {
             Some(extent) => Err(Error::InvalidArgument(format!(
                 "fft3d takes powers of two as its size, and {extent} is none"
             ))),
-            None => Ok(Fft3d { size, iterations, field: None }),
+            None => Ok(Fft3d(Arc::new(Field { size, iterations, roots: size.map(Roots::new) }))),
         }
     }
+}
 
+impl Field {
     fn points(&self) -> usize {
         self.size.iter().product()
     }
 
-    /// What a point holds at the start: something irregular, the same for the same point.
-    fn first(&self, point: usize) -> C {
-        let mut random = SplitMix::new(point as u64);
-        Complex { re: random.fraction(), im: random.fraction() }
-    }
-
-    /// Transforms a plane along its rows and its columns.
-    fn plane(&self, plane: &mut [C], rows: usize, back: bool) {
-        let columns = plane.len() / rows;
-        plane.chunks_exact_mut(columns).for_each(|row| transform(row, back));
-        Self::columns(plane, rows, back);
-    }
-
-    /// Transforms a plane along its columns only.
-    fn columns(plane: &mut [C], rows: usize, back: bool) {
-        let columns = plane.len() / rows;
-        let mut column = vec![C::default(); rows];
-        for at in 0..columns {
-            (0..rows).for_each(|row| column[row] = plane[row * columns + at]);
-            transform(&mut column, back);
-            (0..rows).for_each(|row| plane[row * columns + at] = column[row]);
-        }
-    }
-
-    /// The waves of a turned plane after so many steps.
-    fn evolve(&self, row: usize, spectrum: &[C], step: usize, into: &mut [C]) {
-        let [planes, rows, columns] = self.size;
-        let wave = |at: usize, extent: usize| {
-            if at > extent / 2 { at as f64 - extent as f64 } else { at as f64 }
-        };
-        let ky = wave(row, rows);
-        for plane in 0..planes {
-            let kz = wave(plane, planes);
-            for column in 0..columns {
-                let kx = wave(column, columns);
-                let decay =
-                    -4.0 * ALPHA * std::f64::consts::PI.powi(2) * (kx * kx + ky * ky + kz * kz);
-                let factor = (decay * step as f64).exp();
-                let at = plane * columns + column;
-                into[at] = Complex { re: spectrum[at].re * factor, im: spectrum[at].im * factor };
-            }
-        }
-    }
-
-    /// Operations of transforms along one direction of so many points.
-    fn flops(points: usize, extent: usize) -> usize {
-        5 * points * extent.ilog2() as usize
-    }
-}
-
-impl Kernel for Fft3d {
-    fn bytes(&self) -> u64 {
-        3 * (self.points() * 16) as u64 + (1 << 18)
-    }
-
-    fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
-        let [planes, rows, _] = self.size;
-        let field = machine.dsm.alloc_at::<C>(self.points(), Placement::Pages)?;
-        let spectrum = machine.dsm.alloc_at::<C>(self.points(), Placement::Pages)?;
-        let waves = machine.dsm.alloc_at::<C>(self.points(), Placement::Pages)?;
-        self.field = Some(field);
-        let (planes, rows) = (machine.part(planes), machine.part(rows));
-        let mut solver = Solver { fft: self, machine, field, spectrum, waves, planes, rows };
-        solver.fill()?;
-        solver.machine.dsm.barrier()?;
-        solver.transform_planes()?;
-        solver.machine.dsm.barrier()?;
-        solver.transform_rows()?;
-        solver.machine.dsm.barrier()?;
-        for step in 1..=self.iterations {
-            solver.evolve_rows(step)?;
-            solver.machine.dsm.barrier()?;
-            solver.transform_back(step == self.iterations)?;
-            solver.machine.dsm.barrier()?;
-        }
-        Ok(())
-    }
-
-    fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>> {
-        let Some(field) = self.field else { return Ok(Vec::new()) };
-        Ok(dsm.view(field, 0..field.len())?.iter().flat_map(|value| [value.re, value.im]).collect())
-    }
-
-    fn sequential(&self) -> Vec<f64> {
-        let [planes, rows, columns] = self.size;
-        let mut field: Vec<C> = (0..self.points()).map(|point| self.first(point)).collect();
-        field.chunks_exact_mut(rows * columns).for_each(|plane| self.plane(plane, rows, false));
-        let turn = |from: &[C], planes: usize, rows: usize| -> Vec<C> {
-            let places = (0..rows)
-                .flat_map(|row| (0..planes).map(move |plane| (plane * rows + row) * columns));
-            places.flat_map(|at| from[at..at + columns].iter().copied()).collect()
-        };
-        let mut spectrum = turn(&field, planes, rows);
-        spectrum
-            .chunks_exact_mut(planes * columns)
-            .for_each(|plane| Self::columns(plane, planes, false));
-        let mut waves = spectrum.clone();
-        for step in 1..=self.iterations {
-            for (row, into) in waves.chunks_exact_mut(planes * columns).enumerate() {
-                self.evolve(
-                    row,
-                    &spectrum[row * planes * columns..][..planes * columns],
-                    step,
-                    into,
-                );
-                Self::columns(into, planes, true);
-            }
-            field = turn(&waves, rows, planes);
-            field.chunks_exact_mut(rows * columns).for_each(|plane| self.plane(plane, rows, true));
-        }
-        field.into_iter().flat_map(|value| [value.re, value.im]).collect()
-    }
-
-    fn picture(&self, result: &[f64]) -> String {
-        let [_, rows, columns] = self.size;
-        let slice: Vec<f64> =
-            result.chunks_exact(2).take(rows * columns).map(|value| value[0]).collect();
-        picture::field("3D-FFT, the first plane", &slice, columns)
-    }
-}
-
-/// One rank's part of the work.
-struct Solver<'s, 'a, 'w> {
-    fft: &'s Fft3d,
-    machine: &'s mut Machine<'a, 'w>,
-    field: Shared<C>,
-    /// The transformed field, turned around.
-    spectrum: Shared<C>,
-    /// The spectrum after some steps.
-    waves: Shared<C>,
-    /// The planes of this rank, and its rows of the turned field.
-    planes: Range<usize>,
-    rows: Range<usize>,
-}
-
-impl Solver<'_, '_, '_> {
-    /// Returns how many points a plane has, and a plane of the turned field.
+    /// Returns how many points a plane has.
     fn plane_points(&self) -> usize {
-        self.fft.size[1] * self.fft.size[2]
+        self.size[1] * self.size[2]
     }
 
+    /// Returns how many points a plane of the turned field has.
     fn turned_points(&self) -> usize {
-        self.fft.size[0] * self.fft.size[2]
+        self.size[0] * self.size[2]
     }
 
     fn place(&self, plane: usize) -> Range<usize> {
@@ -192,120 +65,362 @@ impl Solver<'_, '_, '_> {
         row * self.turned_points()..(row + 1) * self.turned_points()
     }
 
-    fn fill(&mut self) -> Result<()> {
-        for at in self.planes.clone() {
-            let plane: Vec<C> = self.place(at).map(|point| self.fft.first(point)).collect();
-            self.machine.dsm.view_mut(self.field, self.place(at))?.copy_from(0, &plane);
-        }
-        Ok(())
+    /// What a point holds at the start: something irregular, the same for the same point.
+    fn first(&self, point: usize) -> C {
+        let mut random = SplitMix::new(point as u64);
+        Complex { re: random.fraction(), im: random.fraction() }
     }
 
+    /// Transforms a plane along its rows and its columns.
+    fn plane(&self, plane: &mut [C], back: bool) {
+        let [_, rows, columns] = &self.roots;
+        plane.chunks_exact_mut(self.size[2]).for_each(|row| columns.transform(row, back));
+        rows.transform_columns(plane, back);
+    }
+
+    /// Transforms a plane of the turned field along its columns.
+    fn turned(&self, plane: &mut [C], back: bool) {
+        self.roots[0].transform_columns(plane, back);
+    }
+
+    /// The waves of a turned plane after so many steps.
+    fn evolve(&self, row: usize, spectrum: &[C], step: usize, into: &mut [C]) {
+        let [planes, rows, columns] = self.size;
+        let decay = |at: usize, extent: usize| {
+            let wave = if at > extent / 2 { at as f64 - extent as f64 } else { at as f64 };
+            (-4.0 * ALPHA * std::f64::consts::PI.powi(2) * wave * wave * step as f64).exp()
+        };
+        let along: Vec<f64> = (0..columns).map(|column| decay(column, columns)).collect();
+        let waves = spectrum.chunks_exact(columns).zip(into.chunks_exact_mut(columns));
+        for (plane, (from, into)) in waves.enumerate() {
+            let across = decay(row, rows) * decay(plane, planes);
+            for ((from, into), along) in from.iter().zip(into).zip(&along) {
+                *into = Complex { re: from.re * across * along, im: from.im * across * along };
+            }
+        }
+    }
+
+    /// Gathers the row number `row` of every plane; each has so many rows.
+    fn gather(&self, from: &[C], rows: usize, row: usize, into: &mut [C]) {
+        let columns = self.size[2];
+        for (plane, into) in into.chunks_exact_mut(columns).enumerate() {
+            let at = (plane * rows + row) * columns;
+            into.copy_from_slice(&from[at..at + columns]);
+        }
+    }
+
+    /// Operations of transforms along one direction of so many points.
+    fn flops(points: usize, extent: usize) -> usize {
+        5 * points * extent.ilog2() as usize
+    }
+
+    /// Operations of both transforms of a plane.
+    fn plane_flops(&self) -> usize {
+        let flops = |extent: usize| Field::flops(self.plane_points(), extent);
+        flops(self.size[1]) + flops(self.size[2])
+    }
+
+    /// Operations of the transform of a turned plane.
+    fn turned_flops(&self) -> usize {
+        Field::flops(self.turned_points(), self.size[0])
+    }
+
+    /// Operations of letting the waves of a turned plane decay.
+    fn decay_flops(&self) -> usize {
+        4 * self.turned_points()
+    }
+}
+
+impl Kernel for Fft3d {
+    fn bytes(&self) -> u64 {
+        3 * (self.0.points() * 16) as u64 + (1 << 18)
+    }
+
+    /// The first is the transform forth.
+    fn steps(&self) -> usize {
+        self.0.iterations + 1
+    }
+
+    fn prepare(&self, machine: &mut Machine<'_, '_>) -> Result<Box<dyn SharedRun>> {
+        let fft = self.0.clone();
+        let field = machine.dsm.alloc_at::<C>(fft.points(), Placement::Pages)?;
+        let spectrum = machine.dsm.alloc_at::<C>(fft.points(), Placement::Pages)?;
+        let waves = machine.dsm.alloc_at::<C>(fft.points(), Placement::Pages)?;
+        let (planes, rows) = (machine.part(fft.size[0]), machine.part(fft.size[1]));
+        for at in planes.clone() {
+            let plane: Vec<C> = fft.place(at).map(|point| fft.first(point)).collect();
+            machine.dsm.view_mut(field, fft.place(at))?.copy_from(0, &plane);
+        }
+        let turned = rows.start * fft.turned_points()..rows.end * fft.turned_points();
+        machine.touch(spectrum, turned.clone())?;
+        machine.touch(waves, turned)?;
+        machine.dsm.barrier()?;
+        let room = |points: usize| vec![C::default(); points];
+        let (plane, around) = (room(fft.plane_points()), room(fft.turned_points()));
+        let evolved = around.clone();
+        Ok(Box::new(Solver { fft, field, spectrum, waves, planes, rows, plane, around, evolved }))
+    }
+
+    fn base(&self) -> Box<dyn Base> {
+        let field: Vec<C> = (0..self.0.points()).map(|point| self.0.first(point)).collect();
+        let (spectrum, waves) = (field.clone(), field.clone());
+        let plane = field[self.0.place(0)].to_vec();
+        Box::new(Own { fft: self.0.clone(), field, spectrum, waves, plane })
+    }
+
+    fn picture(&self, result: &[f64]) -> String {
+        let [_, rows, columns] = self.0.size;
+        let slice: Vec<f64> =
+            result.chunks_exact(2).take(rows * columns).map(|value| value[0]).collect();
+        picture::field("3D-FFT, the first plane", &slice, columns)
+    }
+}
+
+/// One rank's part of the work.
+struct Solver {
+    fft: Arc<Field>,
+    field: Shared<C>,
+    /// The transformed field, turned around.
+    spectrum: Shared<C>,
+    /// The spectrum after some steps.
+    waves: Shared<C>,
+    /// The planes of this rank, and its rows of the turned field.
+    planes: Range<usize>,
+    rows: Range<usize>,
+    /// Room for a plane, and for two of the turned field.
+    plane: Vec<C>,
+    around: Vec<C>,
+    evolved: Vec<C>,
+}
+
+impl SharedRun for Solver {
+    fn step(&mut self, machine: &mut Machine<'_, '_>, step: usize) -> Result<()> {
+        match step {
+            0 => self.transform_planes(machine)?,
+            step => self.evolve_rows(machine, step)?,
+        }
+        machine.dsm.barrier()?;
+        match step {
+            0 => self.transform_rows(machine)?,
+            step => self.transform_back(machine, step == self.fft.iterations)?,
+        }
+        machine.dsm.barrier()
+    }
+
+    fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>> {
+        let view = dsm.view(self.field, 0..self.field.len())?;
+        Ok(view.iter().flat_map(|value| [value.re, value.im]).collect())
+    }
+}
+
+impl Solver {
     /// Transforms the planes.
-    fn transform_planes(&mut self) -> Result<()> {
-        let mut plane = vec![C::default(); self.plane_points()];
+    fn transform_planes(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
         for at in self.planes.clone() {
-            let view = self.machine.dsm.view_mut(self.field, self.place(at))?;
-            view.copy_to(0, &mut plane);
-            self.fft.plane(&mut plane, self.fft.size[1], false);
-            view.copy_from(0, &plane);
-            self.computes_plane();
+            let view = machine.dsm.view_mut(self.field, self.fft.place(at))?;
+            view.copy_to(0, &mut self.plane);
+            self.fft.plane(&mut self.plane, false);
+            view.copy_from(0, &self.plane);
+            machine.computes(self.fft.plane_flops());
         }
         Ok(())
     }
 
     /// Turns the field around, and transforms along the third direction.
-    fn transform_rows(&mut self) -> Result<()> {
+    fn transform_rows(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
         let [planes, _, columns] = self.fft.size;
-        let mut around = vec![C::default(); self.turned_points()];
         for row in self.rows.clone() {
             // From its own planes on, so that not all ranks ask the first one first.
             for at in (self.planes.start..planes).chain(0..self.planes.start) {
-                let from = at * self.plane_points() + row * columns;
-                let into = &mut around[at * columns..(at + 1) * columns];
-                self.machine.dsm.view(self.field, from..from + columns)?.copy_to(0, into);
+                let from = at * self.fft.plane_points() + row * columns;
+                let into = &mut self.around[at * columns..(at + 1) * columns];
+                machine.dsm.view(self.field, from..from + columns)?.copy_to(0, into);
             }
-            Fft3d::columns(&mut around, planes, false);
-            let to = self.turned_place(row);
-            self.machine.dsm.view_mut(self.spectrum, to)?.copy_from(0, &around);
-            self.machine.computes(Fft3d::flops(self.turned_points(), planes));
+            self.fft.turned(&mut self.around, false);
+            let to = self.fft.turned_place(row);
+            machine.dsm.view_mut(self.spectrum, to)?.copy_from(0, &self.around);
+            machine.computes(self.fft.turned_flops());
         }
         Ok(())
     }
 
     /// Lets the waves decay, and transforms them back along the third direction.
-    fn evolve_rows(&mut self, step: usize) -> Result<()> {
-        let (planes, turned_points) = (self.fft.size[0], self.turned_points());
-        let mut around = vec![C::default(); turned_points];
-        let mut evolved = vec![C::default(); turned_points];
+    fn evolve_rows(&mut self, machine: &mut Machine<'_, '_>, step: usize) -> Result<()> {
         for row in self.rows.clone() {
-            let place = self.turned_place(row);
-            self.machine.dsm.view(self.spectrum, place.clone())?.copy_to(0, &mut around);
-            self.fft.evolve(row, &around, step, &mut evolved);
-            Fft3d::columns(&mut evolved, planes, true);
-            self.machine.dsm.view_mut(self.waves, place)?.copy_from(0, &evolved);
-            self.machine.computes(Fft3d::flops(turned_points, planes) + 4 * turned_points);
+            let place = self.fft.turned_place(row);
+            machine.dsm.view(self.spectrum, place.clone())?.copy_to(0, &mut self.around);
+            self.fft.evolve(row, &self.around, step, &mut self.evolved);
+            self.fft.turned(&mut self.evolved, true);
+            machine.dsm.view_mut(self.waves, place)?.copy_from(0, &self.evolved);
+            machine.computes(self.fft.turned_flops() + self.fft.decay_flops());
         }
         Ok(())
     }
 
     /// Turns the waves around, and transforms the planes back; the last result is kept.
-    fn transform_back(&mut self, is_last: bool) -> Result<()> {
+    fn transform_back(&mut self, machine: &mut Machine<'_, '_>, is_last: bool) -> Result<()> {
         let [_, rows, columns] = self.fft.size;
-        let mut plane = vec![C::default(); self.plane_points()];
         for at in self.planes.clone() {
             for row in (self.rows.start..rows).chain(0..self.rows.start) {
-                let from = row * self.turned_points() + at * columns;
-                let into = &mut plane[row * columns..(row + 1) * columns];
-                self.machine.dsm.view(self.waves, from..from + columns)?.copy_to(0, into);
+                let from = row * self.fft.turned_points() + at * columns;
+                let into = &mut self.plane[row * columns..(row + 1) * columns];
+                machine.dsm.view(self.waves, from..from + columns)?.copy_to(0, into);
             }
-            self.fft.plane(&mut plane, rows, true);
-            self.computes_plane();
+            self.fft.plane(&mut self.plane, true);
+            machine.computes(self.fft.plane_flops());
             if is_last {
-                self.machine.dsm.view_mut(self.field, self.place(at))?.copy_from(0, &plane);
+                machine.dsm.view_mut(self.field, self.fft.place(at))?.copy_from(0, &self.plane);
             }
         }
         Ok(())
     }
+}
 
-    fn computes_plane(&self) {
-        let [_, rows, columns] = self.fft.size;
-        let flops = |extent: usize| Fft3d::flops(self.plane_points(), extent);
-        self.machine.computes(flops(rows) + flops(columns));
+/// All of the work, in one rank's own memory.
+struct Own {
+    fft: Arc<Field>,
+    field: Vec<C>,
+    spectrum: Vec<C>,
+    waves: Vec<C>,
+    /// Room for a plane.
+    plane: Vec<C>,
+}
+
+impl Base for Own {
+    fn step(&mut self, step: usize) -> usize {
+        match step {
+            0 => self.transform(),
+            step => self.transform_back(step, step == self.fft.iterations),
+        }
+    }
+
+    fn result(&self) -> Vec<f64> {
+        self.field.iter().flat_map(|value| [value.re, value.im]).collect()
     }
 }
 
-/// The transform of a row whose length is a power of two: back, it is divided by the length.
-fn transform(row: &mut [C], back: bool) {
-    let len = row.len();
-    if len < 2 {
-        return;
-    }
-    let bits = len.ilog2();
-    for at in 0..len {
-        let other = at.reverse_bits() >> (usize::BITS - bits);
-        if at < other {
-            row.swap(at, other);
+impl Own {
+    /// Transforms the field along all three directions.
+    fn transform(&mut self) -> usize {
+        let Own { fft, field, spectrum, .. } = self;
+        let [planes, rows, _] = fft.size;
+        field.chunks_exact_mut(fft.plane_points()).for_each(|plane| fft.plane(plane, false));
+        for (row, around) in spectrum.chunks_exact_mut(fft.turned_points()).enumerate() {
+            fft.gather(field, rows, row, around);
+            fft.turned(around, false);
         }
+        planes * fft.plane_flops() + rows * fft.turned_flops()
     }
-    let sign = if back { 1.0 } else { -1.0 };
-    for level in 0..bits {
-        let half = 1 << level;
-        let angle = sign * std::f64::consts::PI / half as f64;
-        for at in 0..half {
-            let (sin, cos) = (angle * at as f64).sin_cos();
-            for pair in (at..len).step_by(2 * half) {
-                let (one, other) = (row[pair], row[pair + half]);
-                let turned =
-                    C { re: other.re * cos - other.im * sin, im: other.re * sin + other.im * cos };
-                row[pair] = C { re: one.re + turned.re, im: one.im + turned.im };
-                row[pair + half] = C { re: one.re - turned.re, im: one.im - turned.im };
+
+    /// Lets the waves decay, and transforms them back; the last result is kept.
+    fn transform_back(&mut self, step: usize, is_last: bool) -> usize {
+        let Own { fft, field, spectrum, waves, plane } = self;
+        let [planes, rows, _] = fft.size;
+        for (row, evolved) in waves.chunks_exact_mut(fft.turned_points()).enumerate() {
+            fft.evolve(row, &spectrum[fft.turned_place(row)], step, evolved);
+            fft.turned(evolved, true);
+        }
+        for at in 0..planes {
+            fft.gather(waves, planes, at, plane);
+            fft.plane(plane, true);
+            if is_last {
+                field[fft.place(at)].copy_from_slice(plane);
+            }
+        }
+        planes * fft.plane_flops() + rows * (fft.turned_flops() + fft.decay_flops())
+    }
+}
+
+/// The roots of unity of transforms of one length, a power of two: one for the pairs at distance 1,
+/// then two for those at distance 2, and so on.
+struct Roots(Vec<C>);
+
+impl Roots {
+    fn new(len: usize) -> Roots {
+        let level = |half: usize| {
+            (0..half).map(move |at| {
+                let (sin, cos) = (-std::f64::consts::PI / half as f64 * at as f64).sin_cos();
+                C { re: cos, im: sin }
+            })
+        };
+        Roots((0..len.ilog2()).flat_map(|bit| level(1 << bit)).collect())
+    }
+
+    fn len(&self) -> usize {
+        self.0.len() + 1
+    }
+
+    /// The distances of pairs, each with its roots; those of a transform back are conjugated.
+    fn levels(&self, back: bool) -> impl Iterator<Item = (usize, impl Iterator<Item = C> + Clone)> {
+        let sign = if back { -1.0 } else { 1.0 };
+        (0..self.len().ilog2()).map(move |bit| {
+            let half = 1 << bit;
+            let roots = self.0[half - 1..2 * half - 1].iter();
+            (half, roots.map(move |root| C { re: root.re, im: sign * root.im }))
+        })
+    }
+
+    /// Transforms a row: back, it is divided by the length.
+    fn transform(&self, row: &mut [C], back: bool) {
+        self.reorder(|at, other| row.swap(at, other));
+        for (half, roots) in self.levels(back) {
+            for block in row.chunks_exact_mut(2 * half) {
+                let (ones, others) = block.split_at_mut(half);
+                let pairs = ones.iter_mut().zip(others).zip(roots.clone());
+                pairs.for_each(|((one, other), root)| combine(one, other, root));
+            }
+        }
+        self.scale(row, back);
+    }
+
+    /// Transforms all columns of a plane, side by side.
+    fn transform_columns(&self, plane: &mut [C], back: bool) {
+        let columns = plane.len() / self.len();
+        self.reorder(|at, other| {
+            let (before, after) = plane.split_at_mut(other * columns);
+            before[at * columns..][..columns].swap_with_slice(&mut after[..columns]);
+        });
+        for (half, roots) in self.levels(back) {
+            for block in plane.chunks_exact_mut(2 * half * columns) {
+                let (ones, others) = block.split_at_mut(half * columns);
+                let rows = ones.chunks_exact_mut(columns).zip(others.chunks_exact_mut(columns));
+                for ((ones, others), root) in rows.zip(roots.clone()) {
+                    let pairs = ones.iter_mut().zip(others);
+                    pairs.for_each(|(one, other)| combine(one, other, root));
+                }
+            }
+        }
+        self.scale(plane, back);
+    }
+
+    /// Swaps each place with the one whose bits are the same in reverse.
+    fn reorder(&self, mut swap: impl FnMut(usize, usize)) {
+        let bits = self.len().ilog2();
+        for at in 0..self.len() {
+            let other = at.reverse_bits().checked_shr(usize::BITS - bits).unwrap_or(at);
+            if at < other {
+                swap(at, other);
             }
         }
     }
-    if back {
-        let scale = 1.0 / len as f64;
-        row.iter_mut().for_each(|value| *value = C { re: value.re * scale, im: value.im * scale });
+
+    fn scale(&self, values: &mut [C], back: bool) {
+        if back {
+            let scale = 1.0 / self.len() as f64;
+            let scaled = |value: &C| C { re: value.re * scale, im: value.im * scale };
+            values.iter_mut().for_each(|value| *value = scaled(value));
+        }
     }
+}
+
+/// Replaces two values by the sum and the difference of the one and the turned other.
+fn combine(one: &mut C, other: &mut C, root: C) {
+    let turned = C {
+        re: other.re * root.re - other.im * root.im,
+        im: other.re * root.im + other.im * root.re,
+    };
+    *other = C { re: one.re - turned.re, im: one.im - turned.im };
+    *one = C { re: one.re + turned.re, im: one.im + turned.im };
 }
 
 #[cfg(test)]
@@ -316,11 +431,14 @@ mod tests {
     fn a_transform_is_that_of_the_reference() {
         let mut planner = rustfft::FftPlanner::<f64>::new();
         for len in [1, 2, 8, 64, 512] {
+            let roots = Roots::new(len);
             let input: Vec<C> =
                 (0..len).map(|at| C { re: (at as f64).sin(), im: (at * at % 7) as f64 }).collect();
             for back in [false, true] {
                 let mut ours = input.clone();
-                transform(&mut ours, back);
+                roots.transform(&mut ours, back);
+                let mut columns: Vec<C> = input.iter().flat_map(|&value| [value; 3]).collect();
+                roots.transform_columns(&mut columns, back);
                 let mut theirs: Vec<_> = input
                     .iter()
                     .map(|value| rustfft::num_complex::Complex::new(value.re, value.im))
@@ -332,12 +450,13 @@ mod tests {
                 };
                 plan.process(&mut theirs);
                 let scale = if back { 1.0 / len as f64 } else { 1.0 };
-                for (ours, theirs) in ours.iter().zip(&theirs) {
+                for ((ours, theirs), columns) in ours.iter().zip(&theirs).zip(columns.chunks(3)) {
                     assert!(
                         (ours.re - theirs.re * scale).abs() < 1e-9
                             && (ours.im - theirs.im * scale).abs() < 1e-9,
                         "{len}"
                     );
+                    assert!(columns.iter().all(|column| column == ours), "{len}");
                 }
             }
         }
@@ -345,11 +464,15 @@ mod tests {
 
     #[test]
     fn without_decay_the_field_comes_back() {
-        let kernel = Fft3d { size: [4, 8, 16], iterations: 1, field: None };
-        let back = kernel.sequential();
-        for point in 0..kernel.points() {
+        let kernel = Fft3d::new(&[4, 8, 16], 1).unwrap();
+        let mut base = kernel.base();
+        let first = base.result();
+        for step in 0..kernel.steps() {
+            base.step(step);
+        }
+        for (first, back) in first.iter().zip(base.result()) {
             // One step of a slow decay changes next to nothing.
-            assert!((back[2 * point] - kernel.first(point).re).abs() < 0.01, "{point}");
+            assert!((back - first).abs() < 0.01, "{back} {first}");
         }
     }
 }

@@ -7,24 +7,24 @@ use std::ops::Range;
 use farside::Result;
 use farside::dsm::{Dsm, Placement, Shared};
 
-use super::{Kernel, Machine, Options, picture};
+use super::{Base, Kernel, Machine, Options, SharedRun, picture};
 
 /// Operations for each point.
 const FLOPS: usize = 4;
 
+#[derive(Clone)]
 pub(super) struct Jacobi {
     rows: usize,
     columns: usize,
     iterations: usize,
     /// Whether all new rows are kept until all have computed theirs.
     keeps_all: bool,
-    grid: Option<Shared<f32>>,
 }
 
 impl Jacobi {
     pub(super) fn new(size: &[usize], iterations: usize, keeps_all: bool) -> Result<Jacobi> {
         let [rows, columns] = Options::check_size("jacobi", size, 3)?;
-        Ok(Jacobi { rows, columns, iterations, keeps_all, grid: None })
+        Ok(Jacobi { rows, columns, iterations, keeps_all })
     }
 
     fn row(&self, row: usize) -> Range<usize> {
@@ -50,36 +50,37 @@ impl Jacobi {
             *point = (above + below + left + right) * 0.25;
         }
     }
+}
 
-    /// Computes the new rows `inside` of a rank that has the rows `mine`, and writes those that
-    /// need not be kept; returns the others.
-    fn sweep(
-        &self,
-        machine: &mut Machine<'_, '_>,
-        grid: Shared<f32>,
-        (mine, inside): (&Range<usize>, &Range<usize>),
-        Rows { old: [above, beside, below], new }: &mut Rows,
-    ) -> Result<Vec<(usize, Vec<f32>)>> {
-        let mut kept = Vec::new();
-        if inside.is_empty() {
-            return Ok(kept);
+impl Kernel for Jacobi {
+    fn bytes(&self) -> u64 {
+        (self.rows * self.columns * 4) as u64 + (1 << 16)
+    }
+
+    fn steps(&self) -> usize {
+        self.iterations
+    }
+
+    fn prepare(&self, machine: &mut Machine<'_, '_>) -> Result<Box<dyn SharedRun>> {
+        let grid = machine.dsm.alloc_at::<f32>(self.rows * self.columns, Placement::Pages)?;
+        let mine = machine.part(self.rows);
+        for row in mine.clone() {
+            machine.dsm.view_mut(grid, self.row(row))?.copy_from(0, &self.first(row));
         }
-        for (row, into) in [(inside.start - 1, &mut *above), (inside.start, &mut *beside)] {
-            machine.dsm.view(grid, self.row(row))?.copy_to(0, into);
-        }
-        for row in inside.clone() {
-            machine.dsm.view(grid, self.row(row + 1))?.copy_to(0, below);
-            self.step([above, beside, below], new);
-            if self.keeps_all || row == mine.start || row + 1 == mine.end {
-                kept.push((row, new.clone()));
-            } else {
-                machine.dsm.view_mut(grid, self.row(row))?.copy_from(0, new);
-            }
-            std::mem::swap(above, beside);
-            std::mem::swap(beside, below);
-            machine.computes(FLOPS * self.columns);
-        }
-        Ok(kept)
+        machine.dsm.barrier()?;
+        let inside = mine.start.max(1)..mine.end.min(self.rows - 1).max(mine.start.max(1));
+        let row = || vec![0.0; self.columns];
+        let rows = Rows { old: [row(), row(), row()], new: row() };
+        Ok(Box::new(SharedJacobi { jacobi: self.clone(), grid, mine, inside, rows }))
+    }
+
+    fn base(&self) -> Box<dyn Base> {
+        let grid: Vec<f32> = (0..self.rows).flat_map(|row| self.first(row)).collect();
+        Box::new(OwnJacobi { jacobi: self.clone(), next: grid.clone(), grid })
+    }
+
+    fn picture(&self, result: &[f64]) -> String {
+        picture::field("Jacobi", result, self.columns)
     }
 }
 
@@ -89,53 +90,80 @@ struct Rows {
     new: Vec<f32>,
 }
 
-impl Kernel for Jacobi {
-    fn bytes(&self) -> u64 {
-        (self.rows * self.columns * 4) as u64 + (1 << 16)
-    }
+/// A rank with some rows of a grid on shared pages.
+struct SharedJacobi {
+    jacobi: Jacobi,
+    grid: Shared<f32>,
+    mine: Range<usize>,
+    /// Those of its rows that change.
+    inside: Range<usize>,
+    rows: Rows,
+}
 
-    fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
-        let grid = machine.dsm.alloc_at::<f32>(self.rows * self.columns, Placement::Pages)?;
-        self.grid = Some(grid);
-        let mine = machine.part(self.rows);
-        for row in mine.clone() {
-            machine.dsm.view_mut(grid, self.row(row))?.copy_from(0, &self.first(row));
+impl SharedJacobi {
+    /// Computes the new rows, and writes those that need not be kept; returns the others.
+    fn sweep(&mut self, machine: &mut Machine<'_, '_>) -> Result<Vec<(usize, Vec<f32>)>> {
+        let SharedJacobi { jacobi, grid, mine, inside, rows } = self;
+        let Rows { old: [above, beside, below], new } = rows;
+        let (grid, inside, mut kept) = (*grid, inside.clone(), Vec::new());
+        if inside.is_empty() {
+            return Ok(kept);
         }
-        machine.dsm.barrier()?;
-        let inside = mine.start.max(1)..mine.end.min(self.rows - 1).max(mine.start.max(1));
-        let row = || vec![0.0; self.columns];
-        let mut rows = Rows { old: [row(), row(), row()], new: row() };
-        for _ in 0..self.iterations {
-            let kept = self.sweep(machine, grid, (&mine, &inside), &mut rows)?;
-            machine.dsm.barrier()?;
-            for (row, new) in kept {
-                machine.dsm.view_mut(grid, self.row(row))?.copy_from(0, &new);
+        for (row, into) in [(inside.start - 1, &mut *above), (inside.start, &mut *beside)] {
+            machine.dsm.view(grid, jacobi.row(row))?.copy_to(0, into);
+        }
+        for row in inside {
+            machine.dsm.view(grid, jacobi.row(row + 1))?.copy_to(0, below);
+            jacobi.step([above, beside, below], new);
+            if jacobi.keeps_all || row == mine.start || row + 1 == mine.end {
+                kept.push((row, new.clone()));
+            } else {
+                machine.dsm.view_mut(grid, jacobi.row(row))?.copy_from(0, new);
             }
-            machine.computes(inside.len() * self.columns);
-            machine.dsm.barrier()?;
+            std::mem::swap(above, beside);
+            std::mem::swap(beside, below);
+            machine.computes(FLOPS * jacobi.columns);
         }
-        Ok(())
+        Ok(kept)
+    }
+}
+
+impl SharedRun for SharedJacobi {
+    fn step(&mut self, machine: &mut Machine<'_, '_>, _: usize) -> Result<()> {
+        let kept = self.sweep(machine)?;
+        machine.dsm.barrier()?;
+        for (row, new) in kept {
+            machine.dsm.view_mut(self.grid, self.jacobi.row(row))?.copy_from(0, &new);
+        }
+        machine.computes(self.inside.len() * self.jacobi.columns);
+        machine.dsm.barrier()
     }
 
     fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>> {
-        let Some(grid) = self.grid else { return Ok(Vec::new()) };
-        Ok(dsm.view(grid, 0..grid.len())?.iter().map(f64::from).collect())
+        Ok(dsm.view(self.grid, 0..self.grid.len())?.iter().map(f64::from).collect())
     }
+}
 
-    fn sequential(&self) -> Vec<f64> {
-        let mut grid: Vec<f32> = (0..self.rows).flat_map(|row| self.first(row)).collect();
-        let mut next = grid.clone();
-        for _ in 0..self.iterations {
-            for row in 1..self.rows - 1 {
-                let old = [row - 1, row, row + 1].map(|row| &grid[self.row(row)]);
-                self.step(old, &mut next[self.row(row)]);
-            }
-            std::mem::swap(&mut grid, &mut next);
+/// All rows in one rank's own memory, twice: the old ones, and the new ones.
+struct OwnJacobi {
+    jacobi: Jacobi,
+    grid: Vec<f32>,
+    next: Vec<f32>,
+}
+
+impl Base for OwnJacobi {
+    fn step(&mut self, _: usize) -> usize {
+        let OwnJacobi { jacobi, grid, next } = self;
+        for row in 1..jacobi.rows - 1 {
+            let old = [row - 1, row, row + 1].map(|row| &grid[jacobi.row(row)]);
+            jacobi.step(old, &mut next[jacobi.row(row)]);
         }
-        grid.into_iter().map(f64::from).collect()
+        std::mem::swap(grid, next);
+        // One more for each point, which is moved to its place.
+        (FLOPS + 1) * (jacobi.rows - 2) * jacobi.columns
     }
 
-    fn picture(&self, result: &[f64]) -> String {
-        picture::field("Jacobi", result, self.columns)
+    fn result(&self) -> Vec<f64> {
+        self.grid.iter().map(|&value| value.into()).collect()
     }
 }

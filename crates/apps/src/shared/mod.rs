@@ -1,7 +1,8 @@
 //! Programs on shared memory: 3D-FFT, Barnes-Hut, SOR and Jacobi as in \[BST97\], and a work queue.
 //!
 //! Each is an ordinary shared-memory program: ranks read what they need, write what is theirs, and
-//! meet. What comes out is compared with a sequential run.
+//! meet. What comes out, and how long it takes, is compared with its base: the same method by one
+//! rank in memory of its own.
 
 mod barnes;
 mod fft3d;
@@ -9,35 +10,65 @@ mod jacobi;
 mod options;
 mod picture;
 mod sor;
+mod timing;
 mod tsp;
 
+use std::cell::Cell;
 use std::io::Write;
 use std::ops::Range;
 
-use farside::dsm::{Access, ArrayStatistics, Config, Copies, Diffs, Dsm, Statistics};
+use farside::dsm::{Access, ArrayStatistics, Config, Copies, Diffs, Dsm, Shared, Statistics};
 use farside::fabric::SegmentId;
-use farside::{Error, Result, World};
+use farside::{Error, Plain, Rank, Result, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::output::{check_target, say};
 
 pub(crate) use options::help;
 pub use options::{Options, Program};
+pub use timing::Timed;
+use timing::{median, timed};
 
 /// What a program needs of the machine.
 pub(crate) struct Machine<'a, 'w> {
     pub(crate) dsm: &'a mut Dsm<'w>,
     flop_ns: f64,
+    operations: Cell<usize>,
 }
 
-impl Machine<'_, '_> {
-    /// Stands for so many operations on numbers where computing takes no time by itself: in virtual
-    /// time.
+impl<'a, 'w> Machine<'a, 'w> {
+    fn new(dsm: &'a mut Dsm<'w>, flop_ns: f64) -> Machine<'a, 'w> {
+        Machine { dsm, flop_ns, operations: Cell::new(0) }
+    }
+
+    /// Counts so many operations on numbers, and stands for them where computing takes no time by
+    /// itself: in virtual time.
     pub(crate) fn computes(&self, operations: usize) {
+        self.operations.set(self.operations.get() + operations);
         let ns = (operations as f64 * self.flop_ns) as u64;
         if ns > 0 {
             self.dsm.world().work(ns);
         }
+    }
+
+    /// Returns how many operations there were since the last call.
+    fn take_operations(&self) -> usize {
+        self.operations.take()
+    }
+
+    /// Writes zeros, so that memory which nobody has used yet is there when the clock starts. In
+    /// virtual time, where the whole program is timed, nothing is touched in advance.
+    pub(crate) fn touch<T: Plain + Default>(
+        &mut self,
+        shared: Shared<T>,
+        range: Range<usize>,
+    ) -> Result<()> {
+        if is_virtual(self.dsm.world()) {
+            return Ok(());
+        }
+        let zeros = vec![T::default(); range.len()];
+        self.dsm.view_mut(shared, range)?.copy_from(0, &zeros);
+        Ok(())
     }
 
     /// This rank's part of so many things.
@@ -51,32 +82,55 @@ pub(crate) fn part(count: usize, rank: usize, ranks: usize) -> Range<usize> {
     count * rank / ranks..count * (rank + 1) / ranks
 }
 
-/// A program on shared memory.
+/// Returns whether time is virtual: computing takes as long as it is said to.
+fn is_virtual(world: &World) -> bool {
+    world.job().caps.name == "sim"
+}
+
+/// A program on shared memory, and its base.
 pub(crate) trait Kernel {
     /// How much shared memory it needs.
     fn bytes(&self) -> u64;
-    /// Runs it, as one of the ranks. Afterwards the last barrier has been passed.
-    fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()>;
-    /// All that it has computed, read from shared memory.
-    fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>>;
-    /// The same, computed by one rank in its own memory.
-    fn sequential(&self) -> Vec<f64>;
+    /// How many steps it takes, here and there.
+    fn steps(&self) -> usize;
+    /// Allocates shared memory and writes its first values, as one of the ranks.
+    fn prepare(&self, machine: &mut Machine<'_, '_>) -> Result<Box<dyn SharedRun>>;
+    /// The same in memory of one rank, which has its first values, too.
+    fn base(&self) -> Box<dyn Base>;
     /// A picture of what has come out, as SVG.
     fn picture(&self, result: &[f64]) -> String;
 }
 
-/// What a run came to.
+/// One rank's part of a program on shared memory.
+pub(crate) trait SharedRun {
+    /// Takes a step. After the last one, the last barrier has been passed.
+    fn step(&mut self, machine: &mut Machine<'_, '_>, step: usize) -> Result<()>;
+    /// All that was computed by all ranks, read from shared memory.
+    fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>>;
+}
+
+/// The best program that one rank can run: the same method, without shared memory.
+pub(crate) trait Base {
+    /// Takes a step, and returns how many operations on numbers that were.
+    fn step(&mut self, step: usize) -> usize;
+    /// All that was computed.
+    fn result(&self) -> Vec<f64>;
+}
+
+/// What a run came to: the one in the middle, if there were several.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// How long the slowest rank took.
-    pub ns: u64,
-    /// How long one rank alone takes in its own memory, if that was measured.
-    pub sequential_ns: Option<u64>,
-    /// What all ranks did together.
+    /// The steps: the time of the slowest rank, and the operations of all.
+    pub timed: Timed,
+    /// From the first allocation to the end of the last step, by the slowest rank.
+    pub whole_ns: u64,
+    /// The steps of the base, if that was run; its time is 0 in virtual time.
+    pub base: Option<Timed>,
+    /// What all ranks did together, since they began to allocate.
     pub statistics: Statistics,
     /// How many ranks there were.
     pub ranks: u32,
-    /// The greatest difference from the sequential result, if they were compared.
+    /// The greatest difference from the result of the base, if they were compared.
     pub difference: Option<f64>,
     /// How accesses were noticed.
     pub access: String,
@@ -98,49 +152,99 @@ impl Outcome {
     pub fn barrier_ns(&self) -> f64 {
         self.statistics.barrier_ns as f64 / self.statistics.barriers.max(1) as f64
     }
+
+    /// How many times as long the steps of the base take, if both were timed.
+    pub fn speedup(&self) -> Option<f64> {
+        let base = self.base.filter(|base| base.ns > 0)?;
+        Some(base.ns as f64 / self.timed.ns.max(1) as f64)
+    }
 }
 
-/// Runs a program. Collective; rank 0 compares the result with a sequential run, and everybody
+/// Runs a program and its base, in turns. Collective; rank 0 compares the results, and everybody
 /// fails if they differ.
 pub fn run(world: &World, options: &Options) -> Result<Outcome> {
-    let mut kernel = options.kernel()?;
+    let kernel = options.kernel()?;
     if let Some(path) = options.plot.as_ref().filter(|_| world.rank().0 == 0) {
         check_target(path.as_ref()).map_err(|error| unwritten(path, &error))?;
     }
     world.set_prices(options.prices);
+    // In virtual time a run is the same each time.
+    let turns = if is_virtual(world) { 1 } else { options.turns.max(1) };
+    let (mut outcomes, mut bases) = (Vec::new(), Vec::new());
+    for _ in 0..turns {
+        let outcome = turn(world, options, &*kernel)?;
+        bases.extend(outcome.base);
+        outcomes.push(outcome);
+    }
+    let base = median(bases, |base| base.ns);
+    let outcome = median(outcomes, |outcome| outcome.timed.ns);
+    outcome
+        .map(|outcome| Outcome { base, ..outcome })
+        .ok_or_else(|| Error::Program("nothing was run".into()))
+}
+
+/// Runs a program, and then its base.
+fn turn(world: &World, options: &Options, kernel: &dyn Kernel) -> Result<Outcome> {
+    let now_ns = || world.now_ns();
     let mut dsm = Dsm::new(world, options.config(world, kernel.bytes()))?;
     world.barrier()?;
-    let begin_ns = world.now_ns();
-    kernel.run(&mut Machine { dsm: &mut dsm, flop_ns: options.flop_ns })?;
-    let ns = world.now_ns() - begin_ns;
-    let mut outcome = gather(world, &dsm, ns)?;
-    let mut says = [0.0f64; 2];
-    if world.rank().0 == 0 && options.verify {
-        let result = kernel.result(&dsm)?;
-        dsm.check()?;
-        let begin_ns = world.now_ns();
-        let expected = kernel.sequential();
-        says = [difference(&result, &expected), (world.now_ns() - begin_ns) as f64];
-        if let Some(path) = &options.plot {
-            std::fs::write(path, kernel.picture(&result))
-                .map_err(|error| unwritten(path, &error))?;
-        }
+    let begin_ns = now_ns();
+    let mut machine = Machine::new(&mut dsm, options.flop_ns);
+    let mut run = kernel.prepare(&mut machine)?;
+    machine.take_operations();
+    if !is_virtual(world) {
+        // Nobody's time begins while others still prepare.
+        world.barrier()?;
     }
+    let shared = timed(&now_ns, kernel.steps(), |step| {
+        run.step(&mut machine, step)?;
+        Ok(machine.take_operations())
+    })?;
+    let mut outcome = gather(world, &dsm, now_ns() - begin_ns, shared)?;
     if options.verify {
-        world.broadcast(farside::Rank(0), &mut says)?;
-        if says[0] != 0.0 {
+        let mut says = [Compared::default()];
+        if world.rank() == Rank(0) {
+            let result = run.result(&dsm)?;
+            dsm.check()?;
+            says = [compare(options, kernel, &now_ns, &result)?];
+        }
+        world.broadcast(Rank(0), &mut says)?;
+        let [Compared { off, base }] = says;
+        if off != 0.0 {
             return Err(Error::Program(format!(
-                "{} on {} ranks differs from the sequential run by {:e}",
+                "{} on {} ranks differs from the sequential run by {off:e}",
                 options.program.name(),
                 world.size(),
-                says[0]
             )));
         }
-        outcome.difference = Some(says[0]);
-        outcome.sequential_ns = Some(says[1] as u64).filter(|&ns| ns > 0);
+        outcome.difference = Some(off);
+        outcome.base = Some(base);
     }
     dsm.close()?;
     Ok(outcome)
+}
+
+/// How far a result is off that of the base, and what was timed of the base.
+#[derive(Debug, Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Compared {
+    off: f64,
+    base: Timed,
+}
+
+/// Runs the base, and compares a result with its own; draws the result, too.
+fn compare(
+    options: &Options,
+    kernel: &dyn Kernel,
+    now_ns: &dyn Fn() -> u64,
+    result: &[f64],
+) -> Result<Compared> {
+    let mut base = kernel.base();
+    let alone = timed(now_ns, kernel.steps(), |step| Ok(base.step(step)))?;
+    if let Some(path) = &options.plot {
+        std::fs::write(path, kernel.picture(result)).map_err(|error| unwritten(path, &error))?;
+    }
+    Ok(Compared { off: difference(result, &base.result()), base: alone })
 }
 
 fn unwritten(path: &str, error: &std::io::Error) -> Error {
@@ -159,27 +263,40 @@ fn difference(one: &[f64], other: &[f64]) -> f64 {
         .fold(0.0, |most, next| if next > most || next.is_nan() { next } else { most })
 }
 
-/// The time and the statistics of one rank, or of all.
+/// The times and the statistics of one rank, or of all.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Done {
-    ns: u64,
+    whole_ns: u64,
+    timed: Timed,
     statistics: Statistics,
 }
 
-fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
+impl Done {
+    /// What two ranks, or more, have done.
+    fn and(self, other: Done) -> Done {
+        Done {
+            whole_ns: self.whole_ns.max(other.whole_ns),
+            timed: Timed {
+                ns: self.timed.ns.max(other.timed.ns),
+                steps: self.timed.steps,
+                operations: self.timed.operations + other.timed.operations,
+            },
+            statistics: self.statistics.and(other.statistics),
+        }
+    }
+}
+
+fn gather(world: &World, dsm: &Dsm<'_>, whole_ns: u64, timed: Timed) -> Result<Outcome> {
     let mut races = [dsm.races().len() as u64];
     world.all_reduce(&mut races, |a, b| a + b)?;
     for race in dsm.races() {
         // If standard error is closed, the number of races still tells.
         let _ = writeln!(std::io::stderr(), "race: {race}");
     }
-    let mut all = [Done { ns, statistics: dsm.statistics() }];
-    world.all_reduce(&mut all, |a, b| Done {
-        ns: a.ns.max(b.ns),
-        statistics: a.statistics.and(b.statistics),
-    })?;
-    let [Done { ns, statistics }] = all;
+    let mut all = [Done { whole_ns, timed, statistics: dsm.statistics() }];
+    world.all_reduce(&mut all, Done::and)?;
+    let [Done { whole_ns, timed, statistics }] = all;
     let mut arrays = dsm.array_statistics();
     world.all_reduce(&mut arrays, ArrayStatistics::and)?;
     let access = match (dsm.method(), dsm.config().access) {
@@ -190,8 +307,9 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
     };
     let kind = (dsm.config().copies, dsm.config().diffs);
     Ok(Outcome {
-        ns,
-        sequential_ns: None,
+        timed,
+        whole_ns,
+        base: None,
         statistics,
         ranks: world.size(),
         difference: None,
@@ -224,6 +342,9 @@ impl Options {
 
     fn kernel(&self) -> Result<Box<dyn Kernel>> {
         let (size, iterations) = (&self.size[..], self.iterations);
+        if iterations == 0 {
+            return Err(Error::InvalidArgument("--iterations 0: at least 1 is needed".into()));
+        }
         // A copy for each rank is what the paper measured, and so is its program.
         let is_published = self.copies == Copies::Rank;
         Ok(match self.program {
@@ -240,12 +361,11 @@ impl Options {
 
     fn config(&self, world: &World, bytes: u64) -> Config {
         let usual = Config::new(bytes);
-        let is_simulated = world.job().caps.name == "sim";
         Config {
             barrier: self.barrier,
             start: self.start,
             // A fiber has no page faults of its own.
-            access: self.access.unwrap_or(if is_simulated {
+            access: self.access.unwrap_or(if is_virtual(world) {
                 Access::Explicit
             } else {
                 usual.access
@@ -293,12 +413,15 @@ fn report(options: &Options, outcome: &Outcome) -> Result<()> {
         outcome.kind.0.name(),
         outcome.kind.1.name()
     ))?;
-    say(format_args!("  time         {:.3} ms", outcome.ns as f64 / 1e6))?;
-    if let Some(sequential_ns) = outcome.sequential_ns {
-        let times = sequential_ns as f64 / outcome.ns.max(1) as f64;
+    let ms = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
+    let (time, whole) = (ms(outcome.timed.ns), ms(outcome.whole_ns));
+    say(format_args!("  time         {time}, {whole} with allocation and first values"))?;
+    if let (Some(times), Some(base)) = (outcome.speedup(), outcome.base) {
         say(format_args!(
-            "  speed-up     {times:.2} ({:.3} ms by one rank in its own memory)",
-            sequential_ns as f64 / 1e6
+            "  speed-up     {times:.2} ({} by one rank in its own memory, the iterations alone as \
+             well; medians of {}, in turns)",
+            ms(base.ns),
+            options.turns.max(1)
         ))?;
     }
     if outcome.difference.is_some() {

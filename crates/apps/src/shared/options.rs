@@ -46,27 +46,53 @@ impl Program {
         }
     }
 
-    /// The size, in \[BST97\] if it is there, and how many iterations.
-    fn usual(self) -> (&'static [usize], usize) {
+    /// The size, in \[BST97\] if it is there.
+    fn usual_size(self) -> &'static [usize] {
         match self {
-            Program::Fft3d => (&[64, 64, 64], 6),
-            Program::Barnes | Program::BarnesZones => (&[5000], 6),
-            Program::Sor => (&[2000, 1000], 10),
-            Program::Jacobi => (&[1200, 1200], 10),
-            Program::Tsp => (&[15], 2),
+            Program::Fft3d => &[64, 64, 64],
+            Program::Barnes | Program::BarnesZones => &[5000],
+            Program::Sor => &[2000, 1000],
+            Program::Jacobi => &[1200, 1200],
+            Program::Tsp => &[15],
+        }
+    }
+
+    /// As many iterations as one rank does in about a second.
+    fn usual_iterations(self) -> usize {
+        match self {
+            Program::Fft3d => 200,
+            Program::Barnes | Program::BarnesZones => 100,
+            Program::Sor => 1000,
+            Program::Jacobi => 1500,
+            Program::Tsp => 20,
+        }
+    }
+
+    /// As many iterations as in \[BST97\], if it is there: what virtual time is told of.
+    pub fn published_iterations(self) -> usize {
+        match self {
+            Program::Fft3d | Program::Barnes | Program::BarnesZones => 6,
+            Program::Sor | Program::Jacobi => 10,
+            Program::Tsp => 2,
         }
     }
 }
 
 /// Its options.
-const FLAGS: [Flag; 17] = [
+const FLAGS: [Flag; 18] = [
     Flag::new(
         "--size",
         "NxN…",
         "planes, rows and columns of fft3d; bodies of barnes; cities of tsp; rows and columns of \
          sor and jacobi",
     ),
-    Flag::new("--iterations", "N", "how many iterations, steps, or problems"),
+    Flag::new(
+        "--iterations",
+        "N",
+        "how many iterations, steps, or problems [default: about a second of one rank, and in \
+         virtual time as many as in [BST97]]",
+    ),
+    Flag::new("--turns", "N", "how often the program and its base run, in turns [default: 3]"),
     Flag::new("--barrier", "BARRIER", "how ranks meet: central, tree [default: tree]"),
     Flag::new(
         "--start",
@@ -118,6 +144,8 @@ pub struct Options {
     pub size: Vec<usize>,
     /// How many iterations, steps, or problems.
     pub iterations: usize,
+    /// How often the program and its base are run, in turns. In virtual time it is once.
+    pub turns: usize,
     /// How ranks meet.
     pub barrier: BarrierKind,
     /// What pages hold at the start.
@@ -144,18 +172,18 @@ pub struct Options {
     pub prices: Prices,
     /// Where to draw what has come out.
     pub plot: Option<String>,
-    /// Whether the result is compared with a sequential run.
+    /// Whether the base is run, and the result compared with its own.
     pub verify: bool,
 }
 
 impl Options {
-    /// The program as in \[BST97\], with the usual choices.
+    /// The program at its size in \[BST97\], for about a second, with the usual choices.
     pub fn new(program: Program) -> Options {
-        let (size, iterations) = program.usual();
         Options {
             program,
-            size: size.to_vec(),
-            iterations,
+            size: program.usual_size().to_vec(),
+            iterations: program.usual_iterations(),
+            turns: 3,
             barrier: BarrierKind::Tree,
             start: Start::Zero,
             access: None,
@@ -217,6 +245,7 @@ impl Options {
                 })?;
             }
             "--iterations" => self.iterations = number()? as usize,
+            "--turns" => self.turns = number()? as usize,
             "--barrier" => self.barrier = value.parse()?,
             "--start" => self.start = value.parse()?,
             "--access" => self.access = Some(value.parse()?),

@@ -10,25 +10,25 @@ use std::ops::Range;
 use farside::Result;
 use farside::dsm::{Dsm, Placement, Shared};
 
-use super::{Kernel, Machine, Options, picture};
+use super::{Base, Kernel, Machine, Options, SharedRun, picture};
 
 /// How far each step goes beyond the mean of the neighbours.
 const OMEGA: f32 = 1.25;
 /// Operations for each point.
 const FLOPS: usize = 7;
 
+#[derive(Clone)]
 pub(super) struct Sor {
     rows: usize,
     /// Points of each colour in a row.
     half: usize,
     iterations: usize,
-    grids: Option<[Shared<f32>; 2]>,
 }
 
 impl Sor {
     pub(super) fn new(size: &[usize], iterations: usize) -> Result<Sor> {
         let [rows, columns] = Options::check_size("sor", size, 4)?;
-        Ok(Sor { rows, half: columns.div_ceil(2), iterations, grids: None })
+        Ok(Sor { rows, half: columns.div_ceil(2), iterations })
     }
 
     fn row(&self, row: usize) -> Range<usize> {
@@ -79,12 +79,15 @@ impl Kernel for Sor {
         (2 * self.rows * self.half * 4) as u64 + (1 << 16)
     }
 
-    fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
+    fn steps(&self) -> usize {
+        self.iterations
+    }
+
+    fn prepare(&self, machine: &mut Machine<'_, '_>) -> Result<Box<dyn SharedRun>> {
         let points = self.rows * self.half;
         let grids = [(); 2].map(|()| machine.dsm.alloc_at::<f32>(points, Placement::Pages));
         let [red, black] = grids;
         let grids = [red?, black?];
-        self.grids = Some(grids);
         let mine = machine.part(self.rows);
         for row in mine.clone() {
             for (colour, &grid) in grids.iter().enumerate() {
@@ -92,63 +95,92 @@ impl Kernel for Sor {
             }
         }
         machine.dsm.barrier()?;
-        for _ in 0..self.iterations {
-            for colour in 0..2 {
-                for row in mine.start.max(1)..mine.end.min(self.rows - 1) {
-                    let other = |row| machine.dsm.view(grids[1 - colour], self.row(row));
-                    let (above, beside, below) = (other(row - 1)?, other(row)?, other(row + 1)?);
-                    let mine = machine.dsm.view_mut(grids[colour], self.row(row))?;
-                    let inside = self.inside(row, colour);
-                    let around = Around {
-                        above: above.slice(inside.clone()).iter(),
-                        below: below.slice(inside.clone()).iter(),
-                        left: beside.slice(0..self.half - 1).iter(),
-                        right: beside.slice(1..self.half).iter(),
-                    };
-                    relax(&mine.cells()[inside], around);
-                    machine.computes(FLOPS * self.half);
-                }
-                machine.dsm.barrier()?;
+        Ok(Box::new(SharedSor { sor: self.clone(), grids, mine }))
+    }
+
+    fn base(&self) -> Box<dyn Base> {
+        let grids = std::array::from_fn(|colour| {
+            (0..self.rows).flat_map(|row| self.first(row, colour)).collect()
+        });
+        Box::new(OwnSor { sor: self.clone(), grids })
+    }
+
+    fn picture(&self, result: &[f64]) -> String {
+        picture::field("SOR, red points", &result[..result.len() / 2], self.half)
+    }
+}
+
+/// A rank with some rows of a grid on shared pages.
+struct SharedSor {
+    sor: Sor,
+    grids: [Shared<f32>; 2],
+    mine: Range<usize>,
+}
+
+impl SharedRun for SharedSor {
+    fn step(&mut self, machine: &mut Machine<'_, '_>, _: usize) -> Result<()> {
+        let SharedSor { sor, grids, mine } = self;
+        for colour in 0..2 {
+            for row in mine.start.max(1)..mine.end.min(sor.rows - 1) {
+                let other = |row| machine.dsm.view(grids[1 - colour], sor.row(row));
+                let (above, beside, below) = (other(row - 1)?, other(row)?, other(row + 1)?);
+                let mine = machine.dsm.view_mut(grids[colour], sor.row(row))?;
+                let inside = sor.inside(row, colour);
+                let around = Around {
+                    above: above.slice(inside.clone()).iter(),
+                    below: below.slice(inside.clone()).iter(),
+                    left: beside.slice(0..sor.half - 1).iter(),
+                    right: beside.slice(1..sor.half).iter(),
+                };
+                relax(&mine.cells()[inside], around);
+                machine.computes(FLOPS * sor.half);
             }
+            machine.dsm.barrier()?;
         }
         Ok(())
     }
 
     fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>> {
         let mut all = Vec::new();
-        for grid in self.grids.into_iter().flatten() {
+        for grid in self.grids {
             all.extend(dsm.view(grid, 0..grid.len())?.iter().map(f64::from));
         }
         Ok(all)
     }
+}
 
-    fn sequential(&self) -> Vec<f64> {
-        let mut grids: [Vec<f32>; 2] = std::array::from_fn(|colour| {
-            (0..self.rows).flat_map(|row| self.first(row, colour)).collect()
-        });
-        for _ in 0..self.iterations {
-            for colour in 0..2 {
-                let [red, black] = &mut grids;
-                let (own, other) = if colour == 0 { (red, black) } else { (black, red) };
-                for row in 1..self.rows - 1 {
-                    let [above, beside, below] =
-                        [row - 1, row, row + 1].map(|row| &other[self.row(row)]);
-                    let inside = self.inside(row, colour);
-                    let around = Around {
-                        above: above[inside.clone()].iter().copied(),
-                        below: below[inside.clone()].iter().copied(),
-                        left: beside[..self.half - 1].iter().copied(),
-                        right: beside[1..].iter().copied(),
-                    };
-                    let mine = Cell::from_mut(&mut own[self.row(row)]).as_slice_of_cells();
-                    relax(&mine[inside], around);
-                }
+/// All rows in one rank's own memory.
+struct OwnSor {
+    sor: Sor,
+    grids: [Vec<f32>; 2],
+}
+
+impl Base for OwnSor {
+    fn step(&mut self, _: usize) -> usize {
+        let OwnSor { sor, grids } = self;
+        let mut operations = 0;
+        for colour in 0..2 {
+            let [red, black] = &mut *grids;
+            let (own, other) = if colour == 0 { (red, black) } else { (black, red) };
+            for row in 1..sor.rows - 1 {
+                let [above, beside, below] =
+                    [row - 1, row, row + 1].map(|row| &other[sor.row(row)]);
+                let inside = sor.inside(row, colour);
+                let around = Around {
+                    above: above[inside.clone()].iter().copied(),
+                    below: below[inside.clone()].iter().copied(),
+                    left: beside[..sor.half - 1].iter().copied(),
+                    right: beside[1..].iter().copied(),
+                };
+                let mine = Cell::from_mut(&mut own[sor.row(row)]).as_slice_of_cells();
+                relax(&mine[inside], around);
+                operations += FLOPS * sor.half;
             }
         }
-        grids.concat().into_iter().map(f64::from).collect()
+        operations
     }
 
-    fn picture(&self, result: &[f64]) -> String {
-        picture::field("SOR, red points", &result[..result.len() / 2], self.half)
+    fn result(&self) -> Vec<f64> {
+        self.grids.iter().flatten().map(|&value| value.into()).collect()
     }
 }

@@ -9,7 +9,7 @@ use farside::{Error, Result};
 use farside_fabric::random::SplitMix;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::{Kernel, Machine, Options, picture};
+use super::{Base, Kernel, Machine, Options, SharedRun, picture};
 
 const CITIES_MAX: usize = 24;
 /// The cities of a task, after the first one, where all trips begin.
@@ -29,13 +29,16 @@ struct Trip {
     cities: [u8; CITIES_MAX],
 }
 
+/// What stands where no trip is known: what fresh memory holds.
+const NO_TRIP: Trip = Trip { length: 0, cities: [0; CITIES_MAX] };
+
 /// The beginning of trips.
 type Task = [u8; TASK_CITIES];
 
+#[derive(Clone)]
 pub(super) struct Tsp {
     cities: usize,
     problems: usize,
-    best: Option<Shared<Trip>>,
 }
 
 impl Tsp {
@@ -46,12 +49,11 @@ impl Tsp {
                 "tsp takes {CITIES_MAX} cities at most, and not {cities}"
             )));
         }
-        Ok(Tsp { cities, problems, best: None })
+        Ok(Tsp { cities, problems })
     }
 
-    fn maps(&self) -> impl Iterator<Item = Map> + use<> {
-        let cities = self.cities;
-        (0..self.problems).map(move |problem| Map::new(cities, problem))
+    fn capacity(&self) -> usize {
+        self.cities.pow(TASK_CITIES as u32)
     }
 }
 
@@ -142,6 +144,12 @@ impl Map {
         task.iter().fold(self.begin(), |path, &city| self.go(&path, city.into()))
     }
 
+    /// Returns whether a trip that begins like this may be as short as the best one: the others are
+    /// left out at once.
+    fn may_shorten(&self, task: Task, best: &Trip) -> bool {
+        self.path(task).least() <= best.length
+    }
+
     /// Goes through all trips that begin like this and may be better than `best`.
     fn search(&self, task: Task, best: Trip) -> Search<'_> {
         let mut search = Search { map: self, best, visited: 0 };
@@ -210,69 +218,103 @@ impl Search<'_> {
 
 impl Kernel for Tsp {
     fn bytes(&self) -> u64 {
-        let tasks = self.cities.pow(TASK_CITIES as u32) * size_of::<Task>();
+        let tasks = self.capacity() * size_of::<Task>();
         (self.problems * size_of::<Trip>() + tasks) as u64 + (1 << 16)
     }
 
-    fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
+    fn steps(&self) -> usize {
+        self.problems
+    }
+
+    fn prepare(&self, machine: &mut Machine<'_, '_>) -> Result<Box<dyn SharedRun>> {
         let best = machine.dsm.alloc_at::<Trip>(self.problems, Placement::Pages)?;
-        let capacity = self.cities.pow(TASK_CITIES as u32);
-        let tasks = SharedVec::<Task>::new(machine.dsm, capacity, LOCK)?;
-        self.best = Some(best);
-        for (problem, map) in self.maps().enumerate() {
-            if machine.dsm.world().rank().0 == 0 {
-                machine.dsm.set(best, problem, map.greedy())?;
-                tasks.locked(machine.dsm, |tasks| {
-                    map.tasks().into_iter().try_for_each(|task| tasks.push(task).map(drop))
-                })?;
-            }
-            machine.dsm.barrier()?;
-            let mut found: Option<Trip> = None;
-            loop {
-                // What the last task has found, and the next one.
-                let next = tasks.locked(machine.dsm, |tasks| {
-                    let known = tasks.dsm().get(best, problem)?;
-                    if let Some(found) = found.filter(|&found| found < known) {
-                        tasks.dsm().set(best, problem, found)?;
-                    }
-                    let known = found.map_or(known, |found| found.min(known));
-                    // Beginnings that are too long by now are left out at once.
-                    while let Some(task) = tasks.pop()? {
-                        if map.path(task).least() <= known.length {
-                            return Ok(Some((task, known)));
-                        }
-                    }
-                    Ok(None)
-                })?;
-                let Some((task, known)) = next else { break };
-                let search = map.search(task, known);
-                machine.computes(FLOPS * search.visited);
-                found = Some(search.best);
-            }
-            machine.dsm.barrier()?;
-        }
-        Ok(())
+        let tasks = SharedVec::<Task>::new(machine.dsm, self.capacity(), LOCK)?;
+        Ok(Box::new(Queue { tsp: self.clone(), best, tasks }))
     }
 
-    fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>> {
-        let Some(best) = self.best else { return Ok(Vec::new()) };
-        let trips = dsm.view(best, 0..best.len())?.to_vec();
-        Ok(trips.iter().flat_map(|trip| numbers(trip, self.cities)).collect())
-    }
-
-    fn sequential(&self) -> Vec<f64> {
-        let solve = |map: Map| {
-            let tasks = map.tasks().into_iter().rev();
-            tasks.fold(map.greedy(), |best, task| map.search(task, best).best)
-        };
-        self.maps().map(solve).flat_map(|trip| numbers(&trip, self.cities)).collect()
+    fn base(&self) -> Box<dyn Base> {
+        Box::new(Own { tsp: self.clone(), best: vec![NO_TRIP; self.problems] })
     }
 
     fn picture(&self, result: &[f64]) -> String {
-        let Some(map) = self.maps().next() else { return picture::trip("tsp", &[]) };
+        let map = Map::new(self.cities, 0);
         let cities = result.iter().skip(1).take(self.cities);
         let places: Vec<(f64, f64)> = cities.map(|&city| map.places[city as usize]).collect();
         picture::trip(&format!("The shortest trip, {}", result[0]), &places)
+    }
+}
+
+/// A rank that takes its work from a shared queue.
+struct Queue {
+    tsp: Tsp,
+    /// The best trip of each problem.
+    best: Shared<Trip>,
+    tasks: SharedVec<Task>,
+}
+
+impl SharedRun for Queue {
+    fn step(&mut self, machine: &mut Machine<'_, '_>, problem: usize) -> Result<()> {
+        let Queue { tsp, best, tasks } = self;
+        let (map, best) = (Map::new(tsp.cities, problem), *best);
+        if machine.dsm.world().rank().0 == 0 {
+            machine.dsm.set(best, problem, map.greedy())?;
+            tasks.locked(machine.dsm, |tasks| {
+                map.tasks().into_iter().try_for_each(|task| tasks.push(task).map(drop))
+            })?;
+        }
+        machine.dsm.barrier()?;
+        let mut found: Option<Trip> = None;
+        loop {
+            // What the last task has found, and the next one.
+            let next = tasks.locked(machine.dsm, |tasks| {
+                let known = tasks.dsm().get(best, problem)?;
+                if let Some(found) = found.filter(|&found| found < known) {
+                    tasks.dsm().set(best, problem, found)?;
+                }
+                let known = found.map_or(known, |found| found.min(known));
+                while let Some(task) = tasks.pop()? {
+                    if map.may_shorten(task, &known) {
+                        return Ok(Some((task, known)));
+                    }
+                }
+                Ok(None)
+            })?;
+            let Some((task, known)) = next else { break };
+            let search = map.search(task, known);
+            machine.computes(FLOPS * search.visited);
+            found = Some(search.best);
+        }
+        machine.dsm.barrier()
+    }
+
+    fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>> {
+        let trips = dsm.view(self.best, 0..self.best.len())?.to_vec();
+        Ok(trips.iter().flat_map(|trip| numbers(trip, self.tsp.cities)).collect())
+    }
+}
+
+/// All tasks, done by one rank.
+struct Own {
+    tsp: Tsp,
+    best: Vec<Trip>,
+}
+
+impl Base for Own {
+    fn step(&mut self, problem: usize) -> usize {
+        let map = Map::new(self.tsp.cities, problem);
+        let (mut best, mut visited) = (map.greedy(), 0);
+        for task in map.tasks().into_iter().rev() {
+            if map.may_shorten(task, &best) {
+                let search = map.search(task, best);
+                (best, visited) = (search.best, visited + search.visited);
+            }
+        }
+        self.best[problem] = best;
+        FLOPS * visited
+    }
+
+    fn result(&self) -> Vec<f64> {
+        self.best.iter().flat_map(|trip| numbers(trip, self.tsp.cities)).collect()
     }
 }
 
@@ -298,8 +340,9 @@ mod tests {
             for problem in 0..10 {
                 let map = Map::new(cities, problem);
                 let best = best_of_all(&map, &map.begin());
-                let tsp = Tsp { cities, problems: problem + 1, best: None };
-                let found = tsp.sequential();
+                let mut base = Tsp { cities, problems: problem + 1 }.base();
+                assert!(base.step(problem) > 0);
+                let found = base.result();
                 assert_eq!(found[problem * (cities + 1)..], numbers(&best, cities), "{cities}");
             }
         }

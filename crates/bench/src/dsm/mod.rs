@@ -1,11 +1,14 @@
 //! `farside bench dsm`: programs on shared pages, as in tables 2 and 3 and figures 3 to 6 of
 //! \[BST97\].
 //!
-//! A sample is a whole run of a program. `barrier_ns` is how long a barrier takes from the moment
-//! when the last rank has come until the last one has left, on average; `waited_ns` is how long a
-//! rank is in a barrier, on average, which includes waiting for those who come late. In virtual
-//! time each round has the next seed, and these times, and what was sent again, are means of all
-//! rounds: one message that is lost adds more to the few barriers of a run than all others take.
+//! A sample is a run of a program: on real ranks its iterations, and then those of its base, in
+//! turns from round to round; in virtual time, and where it is measured as in the paper, the whole
+//! program with its allocations and first values, and no base. `barrier_ns` is how long a barrier
+//! takes from the moment when the last rank has come until the last one has left, on average;
+//! `waited_ns` is how long a rank is in a barrier, on average, which includes waiting for those who
+//! come late. In virtual time each round has the next seed, and these times, and what was sent
+//! again, are means of all rounds: one message that is lost adds more to the few barriers of a run
+//! than all others take.
 
 mod interval;
 mod report;
@@ -34,8 +37,9 @@ const CASES_OF_PAPER: usize = 4;
 /// The copies and diffs that the simulator's figures stand on, and the usual ones.
 const OLD: (Copies, Diffs) = (Copies::Rank, Diffs::Eager);
 const NEW: (Copies, Diffs) = (Copies::Node, Diffs::OnDemand);
-/// The place of the cost of an open page among the figures.
-const PAGE_NS: usize = 10;
+/// How many figures there are, and the place of the cost of an open page among them.
+const FIGURES: usize = 15;
+const PAGE_NS: usize = 11;
 /// How long a program may take on real ranks.
 const RUN_MAX: Duration = Duration::from_secs(120);
 
@@ -46,14 +50,16 @@ pub struct Plan {
     /// The arguments of the program.
     words: Vec<String>,
     verify: bool,
+    /// Whether the whole program is timed, as in the paper, and not its iterations alone.
+    whole: bool,
     /// Where messages of barriers land, when a run in this process has said so.
     #[serde(skip)]
     mail: Arc<Mutex<Option<SegmentId>>>,
 }
 
 impl Plan {
-    fn new(case: &str, words: Vec<String>, verify: bool) -> Result<Plan> {
-        let plan = Plan { case: case.to_owned(), words, verify, mail: Arc::default() };
+    fn new(case: &str, words: Vec<String>, verify: bool, whole: bool) -> Result<Plan> {
+        let plan = Plan { case: case.to_owned(), words, verify, whole, mail: Arc::default() };
         plan.options()?;
         Ok(plan)
     }
@@ -85,7 +91,7 @@ impl Plan {
         let kinds = (used.copies.name(), used.diffs.name());
         let attributes: [&dyn std::fmt::Display; 6] =
             [&config.barrier.name(), &config.start.name(), &access, &"get", &kinds.0, &kinds.1];
-        let mut figures = [None; 14];
+        let mut figures = [None; FIGURES];
         figures[0] = Some(cost.interval_ns);
         figures[PAGE_NS] = Some(cost.page_ns);
         Ok(vec![driver::sample(&self.case, &attributes, &figures)])
@@ -101,6 +107,8 @@ impl Plan {
             .with_context(|| format!("there is no program {:?} on shared pages", self.case))?;
         let options = shared::Options {
             verify: self.verify,
+            // A round is a turn.
+            turns: 1,
             ..shared::Options::parse(program, &self.words)?
         };
         options.check()?;
@@ -123,6 +131,7 @@ impl driver::Plan for Plan {
             ("faults", Fold::Median),
             ("twins", Fold::Median),
             ("diffs_made", Fold::Median),
+            ("base_ns", Fold::Median),
             ("speedup", Fold::Median),
             ("page_ns", Fold::Median),
             ("retransmitted", Fold::Mean),
@@ -155,7 +164,8 @@ impl driver::Plan for Plan {
         *self.mail.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.mail);
         let done = &outcome.statistics;
         let number = |value: u64| Some(value as f64);
-        let speedup = outcome.sequential_ns.map(|ns| ns as f64 / outcome.ns.max(1) as f64);
+        let ns = if self.whole { outcome.whole_ns } else { outcome.timed.ns };
+        let base = outcome.base.filter(|_| !self.whole);
         let attributes: [&dyn std::fmt::Display; 6] = [
             &options.barrier.name(),
             &options.start.name(),
@@ -164,8 +174,8 @@ impl driver::Plan for Plan {
             &outcome.kind.0.name(),
             &outcome.kind.1.name(),
         ];
-        let figures = [
-            number(outcome.ns),
+        let figures: [Option<f64>; FIGURES] = [
+            number(ns),
             Some(outcome.completion_ns),
             Some(outcome.barrier_ns()),
             number(done.bytes),
@@ -174,7 +184,8 @@ impl driver::Plan for Plan {
             number(done.read_faults + done.write_faults),
             number(done.twins),
             number(done.diffs_made),
-            speedup,
+            base.map(|base| base.ns as f64),
+            base.and(outcome.speedup()),
             None,
             number(done.retransmitted),
             None,
@@ -235,6 +246,8 @@ pub struct Options {
     pub fetch: String,
     /// How large the problem of the one program is, if not as usual.
     pub size: Option<String>,
+    /// Whether real ranks are measured as \[BST97\] does, too: its iterations, the whole program.
+    pub published: bool,
     /// How many iterations, if not as usual.
     pub iterations: Option<usize>,
 }
@@ -276,10 +289,8 @@ pub fn run(options: &Options) -> Result<Findings> {
     if let Some(iterations) = options.iterations {
         further.extend(["--iterations".to_owned(), iterations.to_string()]);
     }
-    if let Some(machine) = &options.setting.sim {
-        further.extend(virtual_work(&machine.profile));
-    }
     let verify = options.setting.sim.is_none();
+    let whole = options.published || !verify;
     let kinds = kinds(options)?;
     let mut plans = Vec::new();
     for &ranks in &options.setting.ranks {
@@ -288,8 +299,9 @@ pub fn run(options: &Options) -> Result<Findings> {
                 for barrier in &barriers {
                     for kind in &kinds {
                         let words = ["--barrier", barrier, "--start", start].map(str::to_owned);
-                        let words = [&words[..], kind, &further].concat();
-                        plans.push(AtRanks { ranks, plan: Plan::new(case, words, verify)? });
+                        // What was asked for comes later, and counts.
+                        let words = [&words[..], kind, &usual(options, case), &further].concat();
+                        plans.push(AtRanks { ranks, plan: Plan::new(case, words, verify, whole)? });
                     }
                 }
             }
@@ -344,8 +356,25 @@ fn kinds(options: &Options) -> Result<Vec<Vec<String>>> {
     Ok(kinds)
 }
 
-/// What computing and handling pages cost on a simulated machine, as arguments of a program.
-pub fn virtual_work(profile: &Profile) -> Vec<String> {
+/// What a program is told if nothing else is asked for.
+fn usual(options: &Options, case: &str) -> Vec<String> {
+    match &options.setting.sim {
+        Some(machine) => virtual_work(case, &machine.profile),
+        None if options.published => published_iterations(case),
+        None => Vec::new(),
+    }
+}
+
+/// How many iterations of a program \[BST97\] makes, as an argument.
+fn published_iterations(case: &str) -> Vec<String> {
+    let program = Program::ALL.into_iter().find(|program| program.name() == case);
+    let count = program.map(|program| program.published_iterations().to_string());
+    count.into_iter().flat_map(|count| ["--iterations".to_owned(), count]).collect()
+}
+
+/// How many iterations a program makes in virtual time, and what computing and handling pages cost
+/// on a simulated machine, as arguments of the program.
+pub fn virtual_work(case: &str, profile: &Profile) -> Vec<String> {
     let figure = |name: &str| profile.processor.get(name).map(|figure| figure.is);
     // Pages are copied as fast as memory is.
     let byte_ps = profile.level.last().map(|level| level.byte_ps.is);
@@ -361,7 +390,7 @@ pub fn virtual_work(profile: &Profile) -> Vec<String> {
         .into_iter()
         .filter(|_| is_known)
         .filter_map(|(flag, value)| Some([flag.to_owned(), value?.to_string()]));
-    known.flatten().collect()
+    published_iterations(case).into_iter().chain(known.flatten()).collect()
 }
 
 #[cfg(test)]
@@ -402,6 +431,7 @@ mod tests {
             both: false,
             fetch: "get".into(),
             size: None,
+            published: false,
             iterations: Some(3),
         }
     }
@@ -409,12 +439,12 @@ mod tests {
     #[test]
     fn a_plan_survives_the_command_line() {
         let words = ["--barrier", "tree", "--start", "zero"].map(str::to_owned).to_vec();
-        let plan = Plan::new("sor", words, true).unwrap();
+        let plan = Plan::new("sor", words, true, false).unwrap();
         let json = serde_json::to_string(&plan).unwrap();
         let read: Plan = driver::plan(&[json]).unwrap();
         assert_eq!(read.label(), plan.label());
         assert!(read.verify);
-        assert!(Plan::new("swim", Vec::new(), true).is_err());
+        assert!(Plan::new("swim", Vec::new(), true, false).is_err());
     }
 
     #[test]
@@ -428,6 +458,23 @@ mod tests {
         assert_eq!(of(machine(), &[]).unwrap(), ["fft3d", "barnes", "sor", "jacobi"]);
         assert_eq!(of(machine(), &["tsp"]).unwrap(), ["tsp"]);
         assert_eq!(of(None, &[]).unwrap(), CASES);
+    }
+
+    #[test]
+    fn programs_make_the_iterations_of_the_paper_where_it_is_judged() {
+        let count = |sim: bool, published: bool, case: &str| {
+            let sim = setting().sim.filter(|_| sim);
+            let options = Options { setting: Setting { sim, ..setting() }, published, ..options() };
+            let plan = Plan::new(case, usual(&options, case), true, published).unwrap();
+            plan.options().unwrap().iterations
+        };
+        for (case, published) in [("fft3d", 6), ("barnes", 6), ("sor", 10), ("jacobi", 10)] {
+            assert_eq!(
+                (count(true, false, case), count(false, true, case)),
+                (published, published)
+            );
+            assert!(count(false, false, case) > 10 * published, "{case}");
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub fn tables(records: &[Record]) -> String {
         "release again",
         "all again",
         "cold misses",
+        "base",
         "speed-up",
         "open page",
         "time saved",
@@ -69,6 +70,7 @@ pub fn tables(records: &[Record]) -> String {
             mean("release_retransmitted"),
             mean("retransmitted"),
             whole("cold_misses"),
+            ns("base_ns"),
             record.number("speedup").map_or("-".to_owned(), |times| format!("{times:.2}")),
             ns("page_ns"),
             saved(record, central, "median_ns"),
@@ -77,9 +79,25 @@ pub fn tables(records: &[Record]) -> String {
         ]
     });
     let all = table(7, &header, rows);
-    match both(records) {
-        Some(both) => format!("{all}\n{both}"),
-        None => all,
+    let both = both(records).map_or(String::new(), |both| format!("\n{both}"));
+    format!("{all}{both}{}", note(records))
+}
+
+/// What is timed, and against what.
+fn note(records: &[Record]) -> String {
+    let has = |name: &str| records.iter().any(|record| record.number(name).is_some());
+    if has("base_ns") {
+        return "time and base: the iterations alone; memory was allocated and touched before the \
+                clock started. base: the same method by one rank in its own memory, in turns with \
+                the program (medians of the rounds; speed-up of the pairs).\n"
+            .into();
+    }
+    let is_program = records.iter().any(|record| record.number("messages").is_some());
+    match is_program {
+        true => "time: the whole program, with allocation and first values, as in [BST97]; \
+                 nothing is compared with one rank.\n"
+            .into(),
+        false => String::new(),
     }
 }
 
@@ -273,5 +291,16 @@ mod tests {
             .with("start", "zero");
         let table = tables(&[record.figure("median_ns", 5.0).figure("bytes", f64::from(3 << 19))]);
         assert!(table.contains("1.5 MiB") && !table.contains("KB"), "{table}");
+    }
+
+    #[test]
+    fn a_table_says_what_is_timed_and_what_the_base_is() {
+        let record = || Record::new("dsm", "sor", "farside", "shm", 1, 1).figure("median_ns", 5.0);
+        let real = tables(&[record().figure("messages", 0.0).figure("base_ns", 4.0)]);
+        assert!(real.contains("the iterations alone") && real.contains("in turns"), "{real}");
+        let simulated = tables(&[record().figure("messages", 3.0)]);
+        assert!(simulated.contains("the whole program"), "{simulated}");
+        let interval = tables(&[record().figure("page_ns", 3.0)]);
+        assert!(!interval.contains("time:"), "{interval}");
     }
 }

@@ -52,6 +52,10 @@ pub(super) struct Arguments {
     /// How large the problem is instead of as in the paper, such as 2000x1000; for one program
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
+    /// Measures as in [BST97], and as in virtual time: the iterations of the paper, and the whole
+    /// program with its allocations and first values; without a base
+    #[arg(long, conflicts_with = "iterations")]
+    published: bool,
     /// How many iterations instead of the usual ones
     #[arg(long, value_name = "N")]
     iterations: Option<usize>,
@@ -72,6 +76,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(Common, Report)> {
         both: arguments.both,
         fetch: arguments.fetch,
         size: arguments.size,
+        published: arguments.published,
         iterations: arguments.iterations,
     };
     let (mut records, mut troubles) = (Vec::new(), Vec::new());
