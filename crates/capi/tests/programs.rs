@@ -179,6 +179,26 @@ fn clang_compiles_what_gcc_does() {
     }
 }
 
+/// An error of a collective names the line of the program, whichever library is linked.
+#[test]
+fn ranks_that_disagree_are_told_the_line() {
+    for (library, options) in [
+        (Library::Shared, ["-g", "-O2"]),
+        (Library::Shared, ["-g", "-O0"]),
+        (Library::Static, ["-g", "-O0"]),
+    ] {
+        let program = compile_with("gcc", "tests/programs/disagree.c", library, &options);
+        let report = launch(&program, 2, true, one_node);
+        let said = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert!(said.contains("FARSIDE_ERROR_DISAGREEMENT"), "{said}");
+        let source = include_str!("programs/disagree.c");
+        let line = |call: &str| source.lines().position(|line| line.contains(call)).unwrap() + 1;
+        let places = ["farside_barrier(", "farside_all_reduce("].map(line);
+        let is_named = |line: usize| said.contains(&format!("disagree.c:{line})"));
+        assert!(places.into_iter().any(is_named) && !said.contains(".rs:"), "{library:?}: {said}");
+    }
+}
+
 /// The ranks that are left get an error that names the one that is lost, wherever it was.
 #[test]
 fn the_loss_of_a_rank_is_an_error_with_its_number() {

@@ -166,7 +166,7 @@ fn gather(host: &Host, mine: &[u8]) -> Result<Vec<u8>> {
 fn start(host: Host) -> Result<Runtime> {
     host.check()?;
     let world = farside::join_with(Box::new(ByMpi(host)))?;
-    world.find_places_by(Some(farside_overlay::caller::place));
+    world.find_places_by(Some(farside_overlay::PLACES));
     crate::foreign::allow_others();
     let process = gather(&host, &std::process::id().to_le_bytes())?;
     let processes = process.as_chunks().0.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();

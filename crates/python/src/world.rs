@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use farside::fabric::Place;
+use farside::fabric::{Place, PlaceFinder};
 use farside::{PeerState, Rank};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -42,7 +42,7 @@ pub(crate) fn join(py: Python<'_>) -> PyResult<Py<World>> {
         let done = signal_hook::flag::register_conditional_default(2, flag.clone());
         done.map_err(|error| bad_state(py, format!("cannot watch for interrupts: {error}")))?;
     }
-    world.find_places_by(Some(place));
+    world.find_places_by(Some(PlaceFinder { quickly: place, exactly: place }));
     let access = Arc::new(Access::of_world(world, flag));
     let team = Team::of(TeamShared::of_world(access.clone()));
     let shared = team.shared.clone();
@@ -51,13 +51,24 @@ pub(crate) fn join(py: Python<'_>) -> PyResult<Py<World>> {
     Py::new(py, PyClassInitializer::from(team).add_subclass(world))
 }
 
-/// Returns the line of Python that this thread executes, for viewers.
+/// Returns the line of the program that this thread executes, in Python.
 fn place() -> Option<Place> {
     // While the interpreter ends there is nobody to ask.
     let found = Python::try_attach(|py| -> PyResult<Place> {
-        let frame = py.import("sys")?.call_method0("_getframe")?;
-        let file: String = frame.getattr("f_code")?.getattr("co_filename")?.extract()?;
-        Ok(Place { file: file.into(), line: frame.getattr("f_lineno")?.extract()? })
+        let package: String = py.import("farside")?.getattr("__path__")?.get_item(0)?.extract()?;
+        let mut frame = py.import("sys")?.call_method0("_getframe")?;
+        loop {
+            let file: String = frame.getattr("f_code")?.getattr("co_filename")?.extract()?;
+            let caller = frame.getattr("f_back")?;
+            // The module's own lines, such as those of its MPI, were called by the program.
+            if !file.starts_with(&package) || caller.is_none() {
+                return Ok(Place {
+                    file: file.into(),
+                    line: frame.getattr("f_lineno")?.extract()?,
+                });
+            }
+            frame = caller;
+        }
     });
     found?.ok()
 }

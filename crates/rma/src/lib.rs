@@ -42,7 +42,7 @@ mod window;
 mod words;
 mod world;
 
-pub use activity::{Doing, FindPlace, Purpose};
+pub use activity::{Doing, PlaceFinder, Purpose};
 pub use atomics::Fetch;
 pub use collective::nonblocking::{PendingBarrier, PendingReduce};
 pub use context::Context;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use farside::fabric::Failures;
 use farside::{Error, Result};
+use farside_overlay::CallSite;
 
 use crate::runtime::{self, Runtime};
 
@@ -94,7 +95,7 @@ pub(crate) fn end(call: Call, message: &dyn Display) -> ! {
         NOT_STARTED | FINALIZED => String::new(),
         pe => format!("PE {pe}: "),
     };
-    eprintln!("farside: {who}{}: {message}{}", call.name(), place());
+    eprintln!("farside: {who}{}: {message}{}", call.name(), place(call));
     leave_all(1)
 }
 
@@ -131,32 +132,8 @@ pub(crate) fn bad_setting(call: Call, error: &str) -> ! {
 }
 
 /// Where the program has made the call, if that can be told.
-fn place() -> String {
-    let trace = std::backtrace::Backtrace::force_capture().to_string();
-    place_in(&trace).map(|place| format!("\n    at {place}")).unwrap_or_default()
-}
-
-fn is_place(line: &str) -> bool {
-    line.trim_start().starts_with("at ") && !line.contains("/rustc/")
-}
-
-/// Returns the first frame behind those of the library.
-fn place_in(trace: &str) -> Option<String> {
-    let is_frame = |line: &str| {
-        line.trim_start().split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok())
-    };
-    let lines: Vec<&str> = trace.lines().collect();
-    let is_ours = |line: &str| is_frame(line) && line.contains("shmem_");
-    let caller = match lines.iter().rposition(|line| is_ours(line)) {
-        Some(last) => lines[last + 1..].iter().position(|line| is_frame(line))? + last + 1,
-        // A library without names has no lines either: the first that has some is the program's.
-        None => lines.windows(2).position(|pair| is_frame(pair[0]) && is_place(pair[1]))?,
-    };
-    let (_, name) = lines[caller].trim_start().split_once(": ")?;
-    match lines.get(caller + 1).map(|line| line.trim_start()) {
-        Some(line) if line.starts_with("at ") => Some(format!("{} ({name})", &line[3..])),
-        _ => Some(name.to_string()),
-    }
+fn place(call: Call) -> String {
+    CallSite::find(call.address()).map(|site| format!("\n    at {site}")).unwrap_or_default()
 }
 
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -268,41 +245,4 @@ extern "C" fn farside_shmem_global_exit(status: c_int, call: Call) -> ! {
         wait_for_the_end();
     }
     leave_all(status)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::place_in;
-
-    const TRACE: &str = "   0: std::backtrace::Backtrace::create
-   1: farside_shmem::exit::place
-             at ./src/exit.rs:90:17
-   2: farside_shmem_put
-             at ./src/transfer.rs:20:5
-   3: pshmem_long_put
-   4: exchange
-             at ./halo.c:41:9
-   5: main
-             at ./halo.c:80:5";
-
-    #[test]
-    fn the_place_is_the_programs() {
-        assert_eq!(place_in(TRACE).unwrap(), "./halo.c:41:9 (exchange)");
-        let without_lines: String = TRACE
-            .lines()
-            .filter(|line| !line.contains(" at "))
-            .map(|line| format!("{line}\n"))
-            .collect();
-        assert_eq!(place_in(&without_lines).unwrap(), "exchange");
-        let without_names: String = TRACE
-            .lines()
-            .filter(|line| !line.contains("./src/"))
-            .map(|line| match line.contains("shmem") {
-                true => "   7: <unknown>\n".to_string(),
-                false => format!("{line}\n"),
-            })
-            .collect();
-        assert_eq!(place_in(&without_names).unwrap(), "./halo.c:41:9 (exchange)");
-        assert_eq!(place_in("disabled backtrace"), None);
-    }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use farside::raw::Memory;
 use farside::{Context, Rank, World};
-use farside_overlay::caller;
+use farside_overlay::PLACES;
 
 use crate::context::{self, Ctx};
 use crate::environment::{self, Environment};
@@ -124,7 +124,7 @@ fn start(requested: c_int, call: Call) -> Runtime {
             println!("{}", environment::HELP);
         }
     }
-    world.find_places_by(Some(caller::place));
+    world.find_places_by(Some(PLACES));
     exit::want_callers(world.watch().is_some());
     let threads = requested.clamp(0, MULTIPLE);
     let regions = Regions::new();
