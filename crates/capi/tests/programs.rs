@@ -27,7 +27,7 @@ const EXAMPLES: [(&str, &str); 8] = [
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The programs of the tests alone.
-const TESTS: [&str; 3] = ["one_sided", "together", "refused"];
+const TESTS: [&str; 4] = ["one_sided", "together", "refused", "forked"];
 
 /// The compiler of a source, of the two families.
 fn compilers(source: &str) -> [&'static str; 2] {

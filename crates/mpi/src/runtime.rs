@@ -214,7 +214,8 @@ unsafe extern "C" fn farside_mpi_start(host: *const Host) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_finish() -> c_int {
     guarded(|| {
-        let Some(runtime) = if_running() else { return Ok(()) };
+        let is_rank = |runtime: &&Runtime| runtime.world.is_own_process();
+        let Some(runtime) = if_running().filter(is_rank) else { return Ok(()) };
         runtime.world.flush_all()?;
         let met = runtime.world.barrier();
         runtime.service.stop(runtime);

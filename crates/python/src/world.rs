@@ -22,6 +22,7 @@ pub(crate) struct World {
     contexts: Mutex<Vec<Weak<Access>>>,
     /// The locks of `lock`, by their home.
     locks: Mutex<Vec<(u32, Py<Lock>)>>,
+    process: u32,
 }
 
 /// One thread's way into the job, with completions and an order of its own.
@@ -47,7 +48,8 @@ pub(crate) fn join(py: Python<'_>) -> PyResult<Py<World>> {
     let team = Team::of(TeamShared::of_world(access.clone()));
     let shared = team.shared.clone();
     let (contexts, locks) = (Mutex::default(), Mutex::default());
-    let world = World { access, team: shared, contexts, locks };
+    let process = std::process::id();
+    let world = World { access, team: shared, contexts, locks, process };
     Py::new(py, PyClassInitializer::from(team).add_subclass(world))
 }
 
@@ -294,6 +296,12 @@ impl World {
             context.note_failure();
             Ok(())
         })
+    }
+
+    /// Whether this process is the rank, and not a child that it has forked.
+    #[getter]
+    fn is_own_process(&self) -> bool {
+        self.process == std::process::id()
     }
 
     /// Leaves the job in order. Nothing can be done with its objects afterwards.

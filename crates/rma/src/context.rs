@@ -23,6 +23,7 @@ use crate::operations::SignalAt;
 use crate::place::Place;
 use crate::plain::{Integer, Plain};
 use crate::prices::Prices;
+use crate::process::OwnConnection;
 use crate::unfreed::Unfreed;
 use crate::waiting::FailureScope;
 
@@ -31,7 +32,7 @@ use crate::waiting::FailureScope;
 /// A [`World`](crate::World) is the context of the rank's first thread; further threads take theirs
 /// with [`Context::context`]. All one-sided operations are methods of it.
 pub struct Context {
-    fabric: Box<dyn Connection>,
+    fabric: OwnConnection,
     rank: Rank,
     ranks: u32,
     /// Whether the processor's atomics may be used on near memory.
@@ -100,7 +101,7 @@ impl Context {
             unfreed,
             calls: PostedCalls::default(),
             watch,
-            fabric,
+            fabric: OwnConnection::new(fabric),
         })
     }
 
@@ -160,6 +161,12 @@ impl Context {
     /// rank that waits should let others run.
     pub fn is_crowded(&self, members: &[Rank]) -> bool {
         self.job().is_crowded(members.iter().copied())
+    }
+
+    /// Returns whether the calling process is the rank, and not a child that it has forked: a child
+    /// has copies of everything, and takes no part in the job.
+    pub fn is_own_process(&self) -> bool {
+        self.fabric.is_own()
     }
 
     /// Returns the fabric's connection underneath.

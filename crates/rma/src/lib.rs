@@ -31,6 +31,7 @@ mod place;
 mod plain;
 mod poison;
 mod prices;
+mod process;
 pub mod raw;
 mod segment;
 mod target;

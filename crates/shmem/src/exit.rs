@@ -155,9 +155,12 @@ pub(crate) fn is_under_way() -> bool {
 
 /// Makes all PEs exit with a status.
 fn leave_all(status: c_int) -> ! {
-    if runtime::pe() >= 0
-        && let Some(runtime) = runtime::if_running()
-    {
+    let runtime = runtime::if_running().filter(|_| runtime::pe() >= 0);
+    if runtime.is_some_and(|runtime| !runtime.world.is_own_process()) {
+        // A child that the program has forked is not the PE.
+        exit_now(status);
+    }
+    if let Some(runtime) = runtime {
         let me = runtime.world.rank();
         for rank in runtime.world.ranks().filter(|&rank| rank != me) {
             let word = runtime.control.at(rank, 0).cast::<u64>();

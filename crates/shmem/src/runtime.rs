@@ -189,10 +189,11 @@ unsafe extern "C" {
 }
 
 /// A program may return from `main` without `shmem_finalize`. One that exits with an error does
-/// not wait for the others, which may be waiting for it: they are told.
+/// not wait for the others, which may be waiting for it: they are told. A child that the program
+/// has forked is not a PE, and its end means nothing.
 unsafe extern "C" fn at_exit(status: c_int, _: *mut c_void) {
-    let runtime = RUNTIME.load(Ordering::Acquire);
-    if !runtime.is_null() && status == 0 && !exit::is_under_way() {
+    let is_rank = if_running().is_some_and(|runtime| runtime.world.is_own_process());
+    if is_rank && status == 0 && !exit::is_under_way() {
         STARTS.store(1, Ordering::Release);
         finalize(Call::new(c"exit"));
     }
@@ -208,6 +209,9 @@ fn finalize(call: Call) {
         Ok(_) => return,
     }
     let runtime = runtime(call);
+    if !runtime.world.is_own_process() {
+        return;
+    }
     context::quiet_all(runtime, call);
     team::barrier(runtime, &runtime.world_team, call).or_exit(call);
     exit::unwatch();

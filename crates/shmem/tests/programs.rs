@@ -26,6 +26,7 @@ const PROGRAMS: [&str; 33] = [
     "cpp.cc",
     "cpp_types.cc",
     "exits.c",
+    "forked.c",
     "generic.c",
     "global_exit.c",
     "later.c",
@@ -198,7 +199,7 @@ fn programs_run_under_other_launchers() {
         if !wanted(launcher) {
             continue;
         }
-        for source in ["static_data.c", "collectives_team.c", "exits.c"] {
+        for source in ["static_data.c", "collectives_team.c", "exits.c", "forked.c"] {
             let ran = run(command(launcher).args(arguments).arg(&program(source).path));
             assert!(ran.status.success() && ran.output.contains("OK"), "{launcher}: {ran:?}");
         }
