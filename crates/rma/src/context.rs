@@ -22,6 +22,7 @@ use crate::meanwhile::Meanwhile;
 use crate::operations::SignalAt;
 use crate::place::Place;
 use crate::plain::{Integer, Plain};
+use crate::polling::Polling;
 use crate::prices::Prices;
 use crate::process::OwnConnection;
 use crate::unfreed::Unfreed;
@@ -54,6 +55,7 @@ pub struct Context {
     /// What it calls now and then while it waits.
     pub(crate) meanwhile: Meanwhile,
     prices: Cell<Prices>,
+    polling: Polling,
     unfreed: Arc<Unfreed>,
     pub(crate) calls: PostedCalls,
     /// What is told of places and of own memory, if this job is checked for races.
@@ -82,6 +84,7 @@ impl Context {
         let root = fabric.map(rank, SegmentId::ROOT)?;
         let unfreed = Arc::new(Unfreed::new(rank, failures.clone()));
         let telling = Telling::new(job.state.records());
+        let polling = Polling::new(&job);
         let watch = fabric.watch();
         Ok(Context {
             rank,
@@ -98,6 +101,7 @@ impl Context {
             departures_polled: Cell::new(0),
             meanwhile: Meanwhile::default(),
             prices: Cell::new(prices),
+            polling,
             unfreed,
             calls: PostedCalls::default(),
             watch,
@@ -257,6 +261,11 @@ impl Context {
 
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    #[inline]
+    pub(crate) fn polling(&self) -> &Polling {
+        &self.polling
     }
 
     pub(crate) fn prices(&self) -> &Cell<Prices> {

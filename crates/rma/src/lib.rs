@@ -30,6 +30,7 @@ mod pending;
 mod place;
 mod plain;
 mod poison;
+mod polling;
 mod prices;
 mod process;
 pub mod raw;

@@ -174,12 +174,14 @@ impl Direct {
             unsafe {
                 let value = (*from.cast::<AtomicU64>()).load(Ordering::Relaxed);
                 dest.cast::<u64>().write_unaligned(value);
+                self.runtime.world.note_fetch(from.addr(), value);
             }
         } else {
             // SAFETY: by the caller's promise.
             let into = unsafe { slice::from_raw_parts_mut(dest, bytes) };
             let fits = self.near.mapped().get(self.offset, into);
             debug_assert!(fits);
+            self.runtime.world.note_fetched_bytes(self.near.at(self.offset).addr(), into);
         }
     }
 
@@ -188,6 +190,7 @@ impl Direct {
     pub(crate) fn atomic(&self, width: Width, op: Atomic) -> Option<u64> {
         let mapped = self.near.mapped();
         let held = mapped.atomic(self.offset, width, op)?;
+        self.runtime.world.note_fetch(self.near.at(self.offset).addr(), held as u64);
         if op.writes() && mapped.is_watched(self.offset, width) {
             wake(self.pe);
         }

@@ -171,9 +171,13 @@ unsafe extern "C" fn farside_shmem_test(
     let kind = Kind::new(word, call);
     check(runtime, ivar, kind.bytes, 1, call);
     // SAFETY: it was checked.
-    let holds = Comparison::new(kind, cmp, value, call).holds(unsafe { kind.read(ivar) });
+    let held = unsafe { kind.read(ivar) };
+    let holds = Comparison::new(kind, cmp, value, call).holds(held);
     if holds {
         races::acquired(runtime, ivar, kind.bytes, call);
+        if !runtime.has_threads() {
+            runtime.world.note_fetch(ivar.addr(), held);
+        }
     } else {
         // Programs test in loops: others may need the processor.
         relax(runtime, call);

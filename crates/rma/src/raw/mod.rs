@@ -255,6 +255,7 @@ impl Memory {
         let is_done = mapped.get(offset, into);
         if is_done {
             context.tally().get(rank, 8);
+            context.note_fetched_bytes(mapped.address(offset), into);
         }
         is_done
     }
@@ -273,7 +274,7 @@ impl Memory {
         if self.extents.is_some() {
             return None;
         }
-        context.atomic_direct(&self.segment, rank, offset, width, op)
+        context.fetch_direct(&self.segment, rank, offset, width, op)
     }
 
     /// A rank's part, if the processor's instructions may be used on it and no rank was lost.
