@@ -116,14 +116,8 @@ pub(crate) fn no_such_pe(call: Call, pe: c_int, size: usize) -> ! {
 }
 
 #[cold]
-pub(crate) fn not_symmetric(call: Call, address: usize, bytes: usize) -> ! {
-    end(
-        call,
-        &format!(
-            "{bytes} bytes at address {address:#x} are not symmetric: symmetric are global and \
-             static variables and what shmem_malloc gives, to its end"
-        ),
-    )
+pub(crate) fn not_symmetric(runtime: &Runtime, call: Call, address: usize, bytes: usize) -> ! {
+    end(call, &runtime.regions.explain(address, bytes))
 }
 
 #[cold]

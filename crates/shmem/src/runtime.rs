@@ -127,14 +127,14 @@ fn start(requested: c_int, call: Call) -> Runtime {
     world.find_places_by(Some(PLACES));
     exit::want_callers(world.watch().is_some());
     let threads = requested.clamp(0, MULTIPLE);
-    let regions = Regions::new();
+    let has_threads = threads == MULTIPLE;
+    let regions = Regions::new(has_threads);
     let control = Memory::allocate(&world.team(), set::control_bytes(world.size())).or_exit(call);
     let heap = Heap::start(&world, &regions, environment.heap_bytes).or_exit(call);
     statics::share(&world, &regions).or_exit(call);
     let shared = world.split_by_node().and_then(|team| team.detach()).or_exit(call);
     let several =
         |wanted: bool| -> Option<Context> { wanted.then(|| world.context().or_exit(call)) };
-    let has_threads = threads == MULTIPLE;
     let world_team = if has_threads {
         // Its collectives must not stop the default context.
         let again = world.split(Some(0), 0).or_exit(call);

@@ -216,7 +216,7 @@ pub(crate) fn symmetric(
 ) -> (&'static Region, u64) {
     match runtime.regions.find(address.addr(), bytes) {
         Some(found) => found,
-        None => exit::not_symmetric(call, address.addr(), bytes),
+        None => exit::not_symmetric(runtime, call, address.addr(), bytes),
     }
 }
 
