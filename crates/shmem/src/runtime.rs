@@ -5,7 +5,8 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use farside::raw::Memory;
+use farside::fabric::{Purpose, SegmentId};
+use farside::raw::{self, Memory};
 use farside::{Context, Rank, World};
 use farside_overlay::PLACES;
 
@@ -39,6 +40,8 @@ pub(crate) struct Runtime {
     pub(crate) sets: Mutex<Sets>,
     /// Contexts for waits of threads, where there are several.
     waiters: Mutex<Vec<Context>>,
+    /// The locks that this PE holds.
+    pub(crate) locks: Mutex<Vec<(SegmentId, u64)>>,
     /// A word of every PE that tells it to exit, and words by which the members of an active set
     /// meet.
     pub(crate) control: Memory,
@@ -90,17 +93,27 @@ impl Runtime {
         }
     }
 
-    /// Calls `wait` with a context in which this thread may wait for a while.
-    pub(crate) fn waiting<R>(&self, wait: impl FnOnce(&Context) -> R) -> R {
+    /// Waits for a purpose, in slices: calls `slice`, which waits for a while, with a context in
+    /// which this thread may wait, until it returns something. To viewers that is one wait.
+    pub(crate) fn waiting<R>(
+        &self,
+        purpose: Purpose,
+        mut slice: impl FnMut(&Context) -> Option<R>,
+    ) -> R {
         if !self.has_threads() {
-            return wait(&self.world);
+            return in_slices(&self.world, purpose, slice);
         }
         let idle = || self.waiters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let taken = idle().pop();
         let Some(context) = taken.or_else(|| self.another_context()) else {
-            return self.default.with(self, wait);
+            // Others need the default context, too.
+            loop {
+                if let Some(result) = self.default.with(self, &mut slice) {
+                    return result;
+                }
+            }
         };
-        let result = wait(&context);
+        let result = in_slices(&context, purpose, slice);
         idle().push(context);
         result
     }
@@ -109,6 +122,19 @@ impl Runtime {
     /// left.
     pub(crate) fn another_context(&self) -> Option<Context> {
         self.has_threads().then(|| self.default.with(self, |context| context.context()).ok())?
+    }
+}
+
+fn in_slices<R>(
+    context: &Context,
+    purpose: Purpose,
+    mut slice: impl FnMut(&Context) -> Option<R>,
+) -> R {
+    let _doing = context.begin(purpose);
+    loop {
+        if let Some(result) = slice(context) {
+            return result;
+        }
     }
 }
 
@@ -162,6 +188,7 @@ fn start(requested: c_int, call: Call) -> Runtime {
         shared_team,
         sets: Mutex::default(),
         waiters: Mutex::default(),
+        locks: Mutex::default(),
         control,
         seen: Seen::default(),
     }

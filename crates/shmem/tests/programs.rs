@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use farside_job::Options;
 use farside_launch::Launch;
+use farside_sight::{Snapshot, Verdict, diagnose};
 use farside_testing::{
     DEADLINE, Program, SANITIZERS, command, libraries, one_node, run, succeed, succeed_sanitized,
     succeed_under_valgrind, two_nodes, two_nodes_over_ofi, wanted,
@@ -493,8 +494,7 @@ fn mistakes_end_the_job_with_a_message() {
 
 /// The places where the ranks of a program wait, as a viewer reads them; ranks that do not wait
 /// have none.
-fn places_of(job: &farside_sight::FoundJob) -> Vec<Option<String>> {
-    let snapshot = job.open().expect("the job is ours").read();
+fn places_of(snapshot: &Snapshot) -> Vec<Option<String>> {
     let place = |rank: &farside_sight::snapshot::RankView| {
         let activity = rank.contexts.iter().find_map(|context| context.activity.as_ref())?;
         Some(activity.place.clone()).filter(|place| !place.is_empty())
@@ -502,19 +502,21 @@ fn places_of(job: &farside_sight::FoundJob) -> Vec<Option<String>> {
     snapshot.ranks.iter().map(place).collect()
 }
 
-#[test]
-fn viewers_name_the_lines_of_programs_in_c() {
-    let (program, start) = (compile_by("gcc", "never.c"), Instant::now());
+/// Runs a program that never ends, looks at it until `is_seen` says that there is enough to be
+/// seen, and ends it; returns the last two looks.
+fn look_at(source: &str, is_seen: impl Fn(&Snapshot, &Snapshot) -> bool) -> [Snapshot; 2] {
+    let (program, start) = (compile_by("gcc", source), Instant::now());
     let path = program.path.display().to_string();
     let jobs = || farside_sight::jobs().into_iter().filter(|job| job.command.contains(&path));
     let look = || Some(jobs().next()?.open().ok()?.read());
     std::thread::scope(|threads| {
         let ends = threads.spawn(|| farside_testing::launch(&program, 2, false, one_node));
-        let mut places = Vec::new();
-        while start.elapsed() < DEADLINE / 2 && !matches!(places.as_slice(), [Some(_), Some(_)]) {
-            let jobs = farside_sight::jobs();
-            let job = jobs.iter().find(|job| job.command.contains(&path));
-            places = job.map(places_of).unwrap_or_default();
+        let mut looks: Option<[Snapshot; 2]> = None;
+        while start.elapsed() < DEADLINE / 2
+            && !looks.as_ref().is_some_and(|[before, after]| is_seen(before, after))
+        {
+            let before = looks.map(|[_, last]| last).or_else(look);
+            looks = before.and_then(|before| Some([before, look()?]));
         }
         for job in jobs() {
             let others = job.processes.iter().filter(|&&process| process != std::process::id());
@@ -523,10 +525,32 @@ fn viewers_name_the_lines_of_programs_in_c() {
             }
         }
         assert_ne!(ends.join().expect("the job is over").status, 0);
-        let source = std::fs::read_to_string(here("tests/programs/never.c")).expect("it is there");
-        let line = |mark: &str| source.lines().position(|line| line.contains(mark)).unwrap() + 1;
-        let expected =
-            ["the word */", "the barrier */"].map(|mark| format!("never.c:{}", line(mark)));
-        assert_eq!(places, expected.map(Some));
+        looks.expect("the job was seen")
+    })
+}
+
+/// The line of a program of the tests that has a mark.
+fn line_with(source: &str, mark: &str) -> usize {
+    let text = std::fs::read_to_string(here("tests/programs").join(source)).expect("it is there");
+    text.lines().position(|line| line.contains(mark)).expect("it has the mark") + 1
+}
+
+#[test]
+fn viewers_name_the_lines_of_programs_in_c() {
+    let [_, seen] = look_at("never.c", |_, now| matches!(&places_of(now)[..], [Some(_), Some(_)]));
+    let expected = ["the word */", "the barrier */"]
+        .map(|mark| format!("never.c:{}", line_with("never.c", mark)));
+    assert_eq!(places_of(&seen), expected.map(Some));
+}
+
+#[test]
+fn viewers_see_a_deadlock_over_locks() {
+    let [before, after] = look_at("two_locks.c", |before, after| {
+        diagnose(before, after).verdict == Verdict::Stuck
+            && matches!(&places_of(after)[..], [Some(_), Some(_)])
     });
+    let said = format!("{:?}", diagnose(&before, &after));
+    assert!(said.contains("Deadlock") && said.contains("lock"), "{said}");
+    let line = format!("two_locks.c:{}", line_with("two_locks.c", "the second */"));
+    assert_eq!(places_of(&after), [Some(line.clone()), Some(line)]);
 }
