@@ -78,9 +78,12 @@ impl<T> OrExit<T> for Result<T> {
 #[cold]
 #[inline(never)]
 fn failed(call: Call, error: &Error) -> ! {
-    // Speak of PEs, as the program does.
-    let text = error.to_string().replace("rank ", "PE ");
-    end(call, &text)
+    end(call, &in_pes(error))
+}
+
+/// Returns an error's text, which speaks of PEs, as the program does.
+fn in_pes(error: &Error) -> String {
+    error.to_string().replace("ranks", "PEs").replace("rank ", "PE ")
 }
 
 /// Ends the job: prints the message, with the place of the call, and makes all PEs exit.
@@ -222,12 +225,19 @@ fn look(word: *const AtomicU64, failures: &Failures) {
         if failures.any_lost() {
             let since = *lost_since.get_or_insert_with(Instant::now);
             if since.elapsed() > FINDS && !ENDING.swap(true, Ordering::AcqRel) {
-                eprintln!("farside: PE {}: another PE was lost", runtime::pe());
+                eprintln!("farside: PE {}: {}", runtime::pe(), loss());
                 exit_now(1);
             }
         }
         std::thread::park_timeout(LOOK);
     }
+}
+
+/// Says which PE was lost, and how, as far as that is known.
+fn loss() -> String {
+    let first = runtime::if_running()
+        .and_then(|runtime| runtime.world.job().first_loss(runtime.world.ranks()));
+    first.map_or("another PE was lost".into(), |loss| in_pes(&loss.error()))
 }
 
 /// Ends the watch: the job is over.

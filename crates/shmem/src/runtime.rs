@@ -240,7 +240,7 @@ fn finalize(call: Call) {
         return;
     }
     context::quiet_all(runtime, call);
-    team::barrier(runtime, &runtime.world_team, call).or_exit(call);
+    runtime.world_team.with(runtime, |team| raw::barrier_to_leave(team)).or_exit(call);
     exit::unwatch();
     let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
     PE.store(exit::FINALIZED, Ordering::Relaxed);

@@ -28,7 +28,7 @@ pub use accumulate::{
     accumulate, accumulate_mapped, accumulate_vector, get_accumulate, get_accumulate_vector,
 };
 pub use farside_fabric::{Accumulate, Number, Piece};
-pub use together::{Rendezvous, all_reduce, team_among};
+pub use together::{Moved, Rendezvous, all_reduce, barrier_after, barrier_to_leave, team_among};
 
 /// A window without a type: bytes with a part on every member of a team. Copies of the handle name
 /// the same memory.
