@@ -1,18 +1,19 @@
 #!/bin/sh
-# Installs the C interface: the shared library with its versions, the static one, the header, and
-# what pkg-config and CMake want to know. `cargo xtask install` calls it after a build.
+# Installs the C interface: the shared library with its versions, the static one, the header,
+# compiler wrappers, and what pkg-config and CMake want to know. `cargo xtask install` calls it
+# after a build.
 #
 # usage: install.sh ARCHIVE VERSION PREFIX
 #   ARCHIVE  the static library that cargo has built, libfarside_c.a
 #   VERSION  the version of the package, such as 0.1.0
-#   PREFIX   where to install; include, lib and below are made
+#   PREFIX   where to install; include, lib, bin and below are made
 # and in the environment
 #   LIBDIR   where below PREFIX the libraries go, such as lib/x86_64-linux-gnu; lib
 #   DESTDIR  a directory that stands for / while files are written, as makers of packages want it
 set -eu
 
 if [ $# -ne 3 ]; then
-    sed -n '5,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '6,12s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
 archive=$1 version=$2 prefix=$3
@@ -25,10 +26,18 @@ libraries="-lpthread -lm -ldl -lrt"
 
 libdir=${LIBDIR:-lib} root=${DESTDIR:-}
 
-mkdir -p "$root$prefix/include" "$root$prefix/$libdir"
+mkdir -p "$root$prefix/include" "$root$prefix/$libdir" "$root$prefix/bin"
 # What is written into files is absolute.
 [ -n "$root" ] || prefix=$(cd "$prefix" && pwd)
-lib=$root$prefix/$libdir
+lib=$root$prefix/$libdir bin=$root$prefix/bin
+# Where the loader looks by itself, programs need not be told.
+case $prefix in
+/usr) pc_rpath='' wrapper_rpath='' ;;
+*)
+    pc_rpath=" -Wl,-rpath,\${libdir}"
+    wrapper_rpath=" -Wl,-rpath,\$prefix/$libdir"
+    ;;
+esac
 mkdir -p "$lib/pkgconfig" "$lib/cmake/farside"
 cp "$header" "$root$prefix/include/farside.h"
 cp "$archive" "$lib/libfarside.a"
@@ -65,7 +74,7 @@ Name: farside
 Description: One-sided remote memory for parallel programs
 Version: $version
 Cflags: -I\${includedir}
-Libs: -L\${libdir} -lfarside
+Libs: -L\${libdir} -lfarside$pc_rpath
 Libs.private: $libraries
 END
 
@@ -104,3 +113,31 @@ else()
   endif()
 endif()
 END
+
+# The compiler wrappers find what belongs to them wherever the whole was moved to.
+for pair in cc:CC c++:CXX; do
+    compiler=${pair%%:*} variable=${pair#*:}
+    wrapper=$bin/farside-$compiler
+    cat >"$wrapper" <<END
+#!/bin/sh
+# Compiles and links programs that use farside.h: takes the arguments of $compiler, adds its own.
+# --showme prints the whole command.
+prefix=\$(cd "\$(dirname "\$(readlink -f "\$0")")/.." && pwd)
+compiler=\${$variable:-$compiler}
+link="-L\$prefix/$libdir -lfarside$wrapper_rpath"
+for argument; do
+    case \$argument in
+    -c | -S | -E | -M | -MM | -fsyntax-only) link= ;;
+    esac
+done
+if [ "\${1-}" = --showme ]; then
+    shift
+    set -- echo "\$compiler" "-I\$prefix/include" "\$@"
+else
+    set -- "\$compiler" "-I\$prefix/include" "\$@"
+fi
+# The prefix has no blanks, or the link flags would fall apart.
+exec "\$@" \$link
+END
+    chmod +x "$wrapper"
+done

@@ -103,6 +103,9 @@ pub(crate) fn run(
         })?;
     }
     println!("installed farside {version} under {}", prefix.display());
+    if destination.staging.is_none() {
+        say_what_to_set(&prefix, destination.libdir);
+    }
     // Where no MPI is, there are no programs of it either.
     if on_path("mpicc.openmpi") || on_path("mpicc.mpich") {
         mpi(root, destination, debug, runner, until)?;
@@ -131,6 +134,19 @@ fn copy_directory(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Says which variables build tools need to find what is under a prefix of the user's own.
+fn say_what_to_set(prefix: &Path, libdir: &str) {
+    let bin = prefix.join("bin");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|entry| entry == bin) {
+        println!("for the command, farside-cc and CMake: export PATH={}:$PATH", bin.display());
+    }
+    if prefix != Path::new("/usr") && prefix != Path::new("/usr/local") {
+        let pkgconfig = prefix.join(libdir).join("pkgconfig");
+        println!("for pkg-config: export PKG_CONFIG_PATH={}", pkgconfig.display());
+    }
 }
 
 /// Builds and installs the libraries that take over the one-sided calls of MPI programs.

@@ -11,7 +11,7 @@ use farside::{Context, Error, Exchange, ExitCause, PeerState, Rank, Result, Worl
 
 use crate::status::{FARSIDE_NO_RANK, Out, bad, guarded, output};
 use farside_handles::Table;
-use farside_overlay::caller;
+use farside_overlay::{PLACES, caller};
 
 /// One thread's access to the job, with completions and an order of its own. What farside_join
 /// gives is the context of the first thread; others take theirs with farside_context_create.
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn farside_join(world: *mut farside_context_t) -> c_int {
 }
 
 fn joined(world: World) -> Access {
-    world.find_places_by(Some(caller::place));
+    world.find_places_by(Some(PLACES));
     Access::World(world)
 }
 

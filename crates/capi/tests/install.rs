@@ -87,8 +87,23 @@ fn a_program_is_built_with_what_is_installed() {
         compile.arg("-I").arg(prefix.0.join("include")).arg("-L").arg(&lib).arg("-lfarside");
     }
     output(&mut compile);
-    let ran = run(command(&program).env("LD_LIBRARY_PATH", &lib));
-    assert!(ran.status.success() && ran.output.contains("hello: all 1 ranks"), "{ran:?}");
+    let runs = |program: &Path| {
+        // Where the library is, the program knows.
+        let ran = run(command(program).env_remove("LD_LIBRARY_PATH"));
+        assert!(ran.status.success() && ran.output.contains("hello: all 1 ranks"), "{ran:?}");
+    };
+    runs(&program);
+    for (wrapper, source) in [("farside-cc", "hello.c"), ("farside-c++", "threads.cpp")] {
+        let mut compile = Command::new(prefix.0.join("bin").join(wrapper));
+        compile.args(["-Wall", "-pthread"]).arg(here("examples").join(source)).arg("-o");
+        output(compile.arg(prefix.0.join(wrapper)));
+        if source == "hello.c" {
+            runs(&prefix.0.join(wrapper));
+        }
+        let mut shown = Command::new(prefix.0.join("bin").join(wrapper));
+        let shown = output(shown.args(["--showme", "-c", "program.c"]));
+        assert!(shown.contains("-c program.c") && !shown.contains("-lfarside"), "{shown}");
+    }
     if wanted("cmake") {
         let project = prefix.0.join("project");
         std::fs::create_dir_all(&project).expect("a directory can be made");
@@ -101,9 +116,10 @@ fn a_program_is_built_with_what_is_installed() {
         std::fs::write(project.join("CMakeLists.txt"), text).expect("a file can be written");
         let mut configure = Command::new("cmake");
         configure.arg("-S").arg(&project).arg("-B").arg(project.join("build"));
-        output(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.0.display())));
+        // It looks where the programs on the path are.
+        let path = std::env::var("PATH").unwrap_or_default();
+        output(configure.env("PATH", format!("{}/bin:{path}", prefix.0.display())));
         output(Command::new("cmake").arg("--build").arg(project.join("build")));
-        let ran = run(command(project.join("build/hello")).env("LD_LIBRARY_PATH", &lib));
-        assert!(ran.status.success() && ran.output.contains("hello: all 1 ranks"), "{ran:?}");
+        runs(&project.join("build/hello"));
     }
 }

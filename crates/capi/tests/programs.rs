@@ -27,7 +27,7 @@ const EXAMPLES: [(&str, &str); 8] = [
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The programs of the tests alone.
-const TESTS: [&str; 3] = ["one_sided", "together", "refused"];
+const TESTS: [&str; 4] = ["one_sided", "together", "refused", "forked"];
 
 /// The compiler of a source, of the two families.
 fn compilers(source: &str) -> [&'static str; 2] {
@@ -176,6 +176,26 @@ fn clang_compiles_what_gcc_does() {
         for name in TESTS {
             compile("clang", &format!("tests/programs/{name}.c"), Library::Shared);
         }
+    }
+}
+
+/// An error of a collective names the line of the program, whichever library is linked.
+#[test]
+fn ranks_that_disagree_are_told_the_line() {
+    for (library, options) in [
+        (Library::Shared, ["-g", "-O2"]),
+        (Library::Shared, ["-g", "-O0"]),
+        (Library::Static, ["-g", "-O0"]),
+    ] {
+        let program = compile_with("gcc", "tests/programs/disagree.c", library, &options);
+        let report = launch(&program, 2, true, one_node);
+        let said = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert!(said.contains("FARSIDE_ERROR_DISAGREEMENT"), "{said}");
+        let source = include_str!("programs/disagree.c");
+        let line = |call: &str| source.lines().position(|line| line.contains(call)).unwrap() + 1;
+        let places = ["farside_barrier(", "farside_all_reduce("].map(line);
+        let is_named = |line: usize| said.contains(&format!("disagree.c:{line})"));
+        assert!(places.into_iter().any(is_named) && !said.contains(".rs:"), "{library:?}: {said}");
     }
 }
 

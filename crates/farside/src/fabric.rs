@@ -15,7 +15,7 @@
 //! | memory that loads and stores reach | [`Mapped`], [`watch_bits`] |
 //! | errors of a layer above | [`Fault`] |
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
-//! | what a wait tells of itself | [`Purpose`], [`Doing`], [`ActivityKind`], [`Place`] |
+//! | what a wait tells of itself | [`Purpose`], [`Doing`], [`ActivityKind`], [`Place`], [`PlaceFinder`] |
 //! | what a checker of races is told | [`Watch`], [`Foreign`], [`OwnAccess`], [`Reuse`] |
 
 pub use farside_fabric::record::{ActivityKind, Place};
@@ -25,4 +25,4 @@ pub use farside_fabric::{
     observed, private_place, tracing, watch_bits,
 };
 pub use farside_job::connect;
-pub use farside_rma::{Doing, Purpose};
+pub use farside_rma::{Doing, PlaceFinder, Purpose};

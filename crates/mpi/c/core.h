@@ -70,6 +70,8 @@ struct farside_mpi_near {
 };
 int farside_mpi_window_near(const void *window, struct farside_mpi_near *near);
 void farside_mpi_note_stores(void);
+/* Says that the border has got bytes of near memory by itself, where ranks outnumber processors. */
+void farside_mpi_note_fetch(const void *near, const void *got, uint64_t bytes);
 int farside_mpi_window_free(void *window);
 int farside_mpi_window_is_idle(void *window);
 

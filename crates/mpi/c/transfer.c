@@ -232,6 +232,8 @@ static int complete_request(int error, MPI_Request *request)
         if (near != NULL) { \
             count_operation(bytes); \
             copy(origin, near, bytes); \
+            if (yields) \
+                farside_mpi_note_fetch(near, origin, bytes); \
             return MPI_SUCCESS; \
         } \
         return move(GET, "MPI_Get", window, origin, origin_count, origin_type, rank, disp, \

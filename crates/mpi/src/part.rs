@@ -355,13 +355,14 @@ impl Target<'_> {
         if let Some(near) = self.near() {
             let from = near.wrapping_offset(self.at as isize);
             in_step(into, &self.layout, |here, there, bytes| {
+                let (there, here) =
+                    (from.wrapping_offset(there as isize), base.wrapping_offset(here as isize));
                 // SAFETY: by the caller's promise; the target was found inside.
-                unsafe {
-                    copy(
-                        from.wrapping_offset(there as isize),
-                        base.wrapping_offset(here as isize),
-                        bytes,
-                    );
+                unsafe { copy(there, here, bytes) };
+                if bytes > 0 {
+                    // SAFETY: it was just written.
+                    let got = unsafe { slice::from_raw_parts(here, bytes) };
+                    runtime.world.note_fetched_bytes(there.addr(), got);
                 }
             });
             return Ok(());

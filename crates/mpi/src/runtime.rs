@@ -166,7 +166,7 @@ fn gather(host: &Host, mine: &[u8]) -> Result<Vec<u8>> {
 fn start(host: Host) -> Result<Runtime> {
     host.check()?;
     let world = farside::join_with(Box::new(ByMpi(host)))?;
-    world.find_places_by(Some(farside_overlay::caller::place));
+    world.find_places_by(Some(farside_overlay::PLACES));
     world.note_unseen("one-sided operations of MPI");
     crate::foreign::allow_others();
     let process = gather(&host, &std::process::id().to_le_bytes())?;
@@ -215,7 +215,8 @@ unsafe extern "C" fn farside_mpi_start(host: *const Host) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_finish() -> c_int {
     guarded(|| {
-        let Some(runtime) = if_running() else { return Ok(()) };
+        let is_rank = |runtime: &&Runtime| runtime.world.is_own_process();
+        let Some(runtime) = if_running().filter(is_rank) else { return Ok(()) };
         runtime.world.flush_all()?;
         let met = runtime.world.barrier();
         runtime.service.stop(runtime);

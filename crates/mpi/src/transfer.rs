@@ -105,6 +105,18 @@ unsafe extern "C" fn farside_mpi_get(
 /// nothing is to be done first: the caller goes the long way.
 pub(crate) const NOT_NEAR: c_int = -1;
 
+/// Says that the border has got bytes of near memory by itself, which are at `got` now.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_note_fetch(near: *const c_void, got: *const c_void, bytes: u64) {
+    // With several threads the context is another's at this moment.
+    let Some(runtime) = if_running().filter(|runtime| !runtime.has_threads()) else { return };
+    if bytes > 0 && bytes <= size_of::<u64>() as u64 {
+        // SAFETY: the border has just written them.
+        let got = unsafe { std::slice::from_raw_parts(got.cast(), bytes as usize) };
+        runtime.world.note_fetched_bytes(near.addr(), got);
+    }
+}
+
 /// Says that the border has stored to near memory by itself.
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_note_stores() {

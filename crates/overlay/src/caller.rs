@@ -74,12 +74,15 @@ fn dl_info(address: usize) -> Option<libc::Dl_info> {
 /// A search for the object that an address is in.
 struct Object {
     address: usize,
+    /// How many objects were looked at.
+    seen: usize,
     found: Option<Range<usize>>,
 }
 
-/// Returns from where to where the object is loaded that an address is in.
+/// Returns from where to where the library is loaded that an address is in; `None` if it is in the
+/// program itself.
 fn extent_around(address: usize) -> Option<Range<usize>> {
-    let mut search = Object { address, found: None };
+    let mut search = Object { address, seen: 0, found: None };
     // SAFETY: the callback gets the search, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look_at_object), (&raw mut search).cast()) };
     search.found
@@ -107,9 +110,13 @@ unsafe extern "C" fn look_at_object(
         start..start + header.p_memsz as usize
     });
     let whole = loaded.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
-    search.found = whole.filter(|whole| whole.contains(&search.address));
+    let found = whole.filter(|whole| whole.contains(&search.address));
+    let is_found = found.is_some();
+    // The program is the first.
+    search.found = found.filter(|_| search.seen > 0);
+    search.seen += 1;
     // Anything but zero ends the walk.
-    search.found.is_some().into()
+    is_found.into()
 }
 
 /// Returns the file of the object that an address is in, and the address as the file numbers it.

@@ -5,6 +5,7 @@
 //! takes the contents of. Both addresses then name the same bytes.
 
 mod blocks;
+mod call_site;
 pub mod caller;
 mod file;
 
@@ -19,6 +20,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous};
 
 pub use blocks::Blocks;
+pub use call_site::{CallSite, PLACES};
 
 /// Maps this rank's part a second time, at an address. Whole pages are mapped. `me` is this rank.
 ///

@@ -80,6 +80,8 @@ def of_farside() -> dict[str, float]:
         relax(own[step % 2], own[(step + 1) % 2])
         step += 1
         edge = own[step % 2, 1 if me else -2]
+        # The last step's signal may still be under way: this one must not overtake it.
+        world.fence()
         strips.put_signal(other, (step % 2, -1 if me else 0), edge, flags, 0, step)
         flags.wait(0, ">=", step)
 

@@ -27,6 +27,8 @@ def main(rows: int = 32, columns: int = 64, steps: int = 200) -> None:
             old[:-2, 1:-1] + old[2:, 1:-1] + old[1:-1, :-2] + old[1:-1, 2:]
         ) / 4
         turn = (step + 1) % 2
+        # The last step's signals may still be under way: these must not overtake them.
+        world.fence()
         if me > 0:
             w.put_signal(me - 1, (turn, -1), new[1], arrived, 1, step + 1)
         if me < last:

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use farside::fabric::Place;
+use farside::fabric::{Place, PlaceFinder};
 use farside::{PeerState, Rank};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -22,6 +22,7 @@ pub(crate) struct World {
     contexts: Mutex<Vec<Weak<Access>>>,
     /// The locks of `lock`, by their home.
     locks: Mutex<Vec<(u32, Py<Lock>)>>,
+    process: u32,
 }
 
 /// One thread's way into the job, with completions and an order of its own.
@@ -42,23 +43,35 @@ pub(crate) fn join(py: Python<'_>) -> PyResult<Py<World>> {
         let done = signal_hook::flag::register_conditional_default(2, flag.clone());
         done.map_err(|error| bad_state(py, format!("cannot watch for interrupts: {error}")))?;
     }
-    world.find_places_by(Some(place));
+    world.find_places_by(Some(PlaceFinder { quickly: place, exactly: place }));
     world.note_unseen("accesses of Python programs");
     let access = Arc::new(Access::of_world(world, flag));
     let team = Team::of(TeamShared::of_world(access.clone()));
     let shared = team.shared.clone();
     let (contexts, locks) = (Mutex::default(), Mutex::default());
-    let world = World { access, team: shared, contexts, locks };
+    let process = std::process::id();
+    let world = World { access, team: shared, contexts, locks, process };
     Py::new(py, PyClassInitializer::from(team).add_subclass(world))
 }
 
-/// Returns the line of Python that this thread executes, for viewers.
+/// Returns the line of the program that this thread executes, in Python.
 fn place() -> Option<Place> {
     // While the interpreter ends there is nobody to ask.
     let found = Python::try_attach(|py| -> PyResult<Place> {
-        let frame = py.import("sys")?.call_method0("_getframe")?;
-        let file: String = frame.getattr("f_code")?.getattr("co_filename")?.extract()?;
-        Ok(Place { file: file.into(), line: frame.getattr("f_lineno")?.extract()? })
+        let package: String = py.import("farside")?.getattr("__path__")?.get_item(0)?.extract()?;
+        let mut frame = py.import("sys")?.call_method0("_getframe")?;
+        loop {
+            let file: String = frame.getattr("f_code")?.getattr("co_filename")?.extract()?;
+            let caller = frame.getattr("f_back")?;
+            // The module's own lines, such as those of its MPI, were called by the program.
+            if !file.starts_with(&package) || caller.is_none() {
+                return Ok(Place {
+                    file: file.into(),
+                    line: frame.getattr("f_lineno")?.extract()?,
+                });
+            }
+            frame = caller;
+        }
     });
     found?.ok()
 }
@@ -284,6 +297,12 @@ impl World {
             context.note_failure();
             Ok(())
         })
+    }
+
+    /// Whether this process is the rank, and not a child that it has forked.
+    #[getter]
+    fn is_own_process(&self) -> bool {
+        self.process == std::process::id()
     }
 
     /// Leaves the job in order. Nothing can be done with its objects afterwards.

@@ -44,3 +44,13 @@ def test_the_other_examples(tmp_path: Path) -> None:
             [sys.executable, *line, name], cwd=tmp_path, capture_output=True, text=True, timeout=100
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_script_needs_no_other_package(tmp_path: Path) -> None:
+    program = next(block for block in blocks() if "farside.local(" in block)
+    (tmp_path / "program.py").write_text(program)
+    (tmp_path / "cloudpickle.py").write_text("raise ImportError")
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

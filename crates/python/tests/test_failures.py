@@ -268,3 +268,52 @@ def test_who_is_stuck_is_told_with_the_line_of_python(tmp_path: Path) -> None:
     )
     assert done.returncode == 125
     assert "program.py:6" in done.stderr and "program.py:7" in done.stderr, done.stderr
+
+
+def test_different_collectives_name_the_line_of_python(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        2,
+        """
+        import farside
+        world = farside.join()
+        if world.rank == 0:
+            world.barrier()
+        else:
+            world.all_reduce(1)
+        """,
+    )
+    assert done.returncode == 1
+    assert "Disagreement" in done.stderr and ".rs:" not in done.stderr, done.stderr
+    assert "program.py:5)" in done.stderr or "program.py:7)" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_forked_child_is_not_the_rank(tmp_path: Path, nodes: int) -> None:
+    done = run(
+        tmp_path,
+        2,
+        """
+        import os
+        import sys
+        import farside
+        world = farside.join()
+        w = world.window(1, "int64")
+        for forker in range(2):
+            if world.rank == forker:
+                for status in (0, 3):
+                    child = os.fork()
+                    if child == 0:
+                        sys.exit(status)
+                    assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == status
+                w[1 - forker, 0] = 1 + forker
+            world.sync()
+            if world.rank != forker:
+                assert w.own[0] == 1 + forker
+        world.sync()
+        print("right")
+        """,
+        *(["--nodes", "2"] if nodes == 2 else []),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("right") == 2, done.stdout + done.stderr

@@ -172,8 +172,9 @@ impl Context {
         self.tally().accumulate(to.rank, bytes);
         match target {
             Target::Near(mapped) => {
-                self.accumulate_near(mapped, message, to, bytes, Some(old))?;
+                self.accumulate_near(mapped, message, to, bytes, Some(&mut *old))?;
                 self.changed_visibly();
+                self.note_fetched_bytes(mapped.address(to.offset), old);
                 Ok(Started::Done(Reply::None))
             }
             Target::Far(far) => {

@@ -23,8 +23,14 @@ const POLLS_ON_NS: u64 = 1_000_000_000;
 /// short wait.
 const FIND_AFTER_NS: u64 = 20_000_000;
 
-/// Finds out where the program is that has called this library.
-pub type FindPlace = fn() -> Option<Place>;
+/// Finds out where the program is that has called this library, if its language is not Rust.
+#[derive(Debug, Clone, Copy)]
+pub struct PlaceFinder {
+    /// For viewers, who look lines up themselves: is called by waits that last.
+    pub quickly: fn() -> Option<Place>,
+    /// For errors, with the line.
+    pub exactly: fn() -> Option<Place>,
+}
 
 /// What a wait is for.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +91,7 @@ pub(crate) struct Telling {
     rank: Option<Held<RankRecord>>,
     purpose: Cell<Option<Purpose>>,
     /// Finds the places of a program in another language: those of Rust are in its library.
-    find_place: Cell<Option<FindPlace>>,
+    places: Cell<Option<PlaceFinder>>,
     /// Since when the record says that the context waits; zero if it does not.
     since_ns: Cell<u64>,
     /// Changes with every entry of the record, so that a wait whose entry was replaced by that of
@@ -102,9 +108,9 @@ impl Telling {
             Some(Records { rank, context }) => (context, Some(rank)),
             None => (std::sync::Arc::new(ContextRecord::default()).into(), None),
         };
-        let (purpose, find_place) = (Cell::new(None), Cell::new(None));
+        let (purpose, places) = (Cell::new(None), Cell::new(None));
         let (since_ns, turn, polled_ns) = (Cell::new(0), Cell::new(0), Cell::new(0));
-        Telling { record, rank, purpose, find_place, since_ns, turn, polled_ns }
+        Telling { record, rank, purpose, places, since_ns, turn, polled_ns }
     }
 
     /// The outermost purpose, if there is one.
@@ -161,18 +167,26 @@ impl Context {
     #[inline]
     pub fn note_held(&self, segment: SegmentId, offset: u64, place: &'static Location<'static>) {
         let telling = self.telling();
-        let is_known = telling.find_place.get().is_none();
+        let is_known = telling.places.get().is_none();
         telling.record.hold(segment, offset, is_known.then_some(place));
     }
 
     /// Sets how the places of a program are found whose language is not Rust: for the libraries of
-    /// other languages. It is called by waits that last, and is passed on to further contexts.
-    pub fn find_places_by(&self, find: Option<FindPlace>) {
-        self.telling().find_place.set(find);
+    /// other languages. It is passed on to further contexts.
+    pub fn find_places_by(&self, places: Option<PlaceFinder>) {
+        self.telling().places.set(places);
     }
 
-    pub(crate) fn place_finder(&self) -> Option<FindPlace> {
-        self.telling().find_place.get()
+    pub(crate) fn place_finder(&self) -> Option<PlaceFinder> {
+        self.telling().places.get()
+    }
+
+    /// Returns where the program made the call that this thread is in, for an error: `place`, if
+    /// the program is in Rust.
+    #[cold]
+    pub fn place_of_call(&self, place: &'static Location<'static>) -> String {
+        let foreign = self.place_finder().and_then(|places| (places.exactly)());
+        foreign.map_or_else(|| place.to_string(), |place| place.to_string())
     }
 
     /// Notes that this context holds a lock no more.
@@ -254,13 +268,13 @@ impl<'a> Waiting<'a> {
     /// Looks for the place of the program if the wait has lasted for long; returns how soon that
     /// will be the case.
     fn place(&self, telling: &Telling, now_ns: u64) -> Option<Duration> {
-        let find = telling.find_place.get().filter(|_| !self.is_placed.get())?;
+        let places = telling.places.get().filter(|_| !self.is_placed.get())?;
         let lasts_ns = now_ns.saturating_sub(telling.since_ns.get());
         if lasts_ns < FIND_AFTER_NS {
             return Some(Duration::from_nanos(FIND_AFTER_NS - lasts_ns));
         }
         self.is_placed.set(true);
-        if let Some(place) = find() {
+        if let Some(place) = (places.quickly)() {
             telling.record.begin(&Activity { place, ..self.activity() }, telling.since_ns.get());
         }
         None

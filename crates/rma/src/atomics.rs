@@ -157,7 +157,7 @@ impl Context {
     #[track_caller]
     pub fn atomic<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         at.check(C::WIDTH.bytes())?;
-        match self.atomic_direct(at.segment, at.rank, at.offset, C::WIDTH, op) {
+        match self.fetch_direct(at.segment, at.rank, at.offset, C::WIDTH, op) {
             Some(held) => Ok(C::from_bits(held)),
             None => self.atomic_slow(at, op),
         }

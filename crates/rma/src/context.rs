@@ -24,7 +24,9 @@ use crate::meanwhile::Meanwhile;
 use crate::operations::SignalAt;
 use crate::place::Place;
 use crate::plain::{Integer, Plain};
+use crate::polling::Polling;
 use crate::prices::Prices;
+use crate::process::OwnConnection;
 use crate::unfreed::Unfreed;
 use crate::waiting::FailureScope;
 
@@ -43,7 +45,7 @@ trait EachThreadTakesAContextOfItsOwn {}
 
 /// What a context is made of.
 pub(crate) struct Parts {
-    fabric: Box<dyn Connection>,
+    fabric: OwnConnection,
     rank: Rank,
     ranks: u32,
     /// Whether the processor's atomics may be used on near memory.
@@ -67,6 +69,7 @@ pub(crate) struct Parts {
     /// What it calls now and then while it waits.
     pub(crate) meanwhile: Meanwhile,
     prices: Cell<Prices>,
+    polling: Polling,
     unfreed: Arc<Unfreed>,
     pub(crate) calls: PostedCalls,
     /// What is told of places and of own memory, if this job is checked for races.
@@ -106,6 +109,7 @@ impl Context {
         let root = fabric.map(rank, SegmentId::ROOT)?;
         let unfreed = Arc::new(Unfreed::new(rank, failures.clone()));
         let telling = Telling::new(job.state.records());
+        let polling = Polling::new(&job);
         let watch = fabric.watch();
         let parts = Parts {
             rank,
@@ -123,10 +127,11 @@ impl Context {
             departures_polled: Cell::new(0),
             meanwhile: Meanwhile::default(),
             prices: Cell::new(prices),
+            polling,
             unfreed,
             calls: PostedCalls::default(),
             watch,
-            fabric,
+            fabric: OwnConnection::new(fabric),
         };
         Ok(Context { parts, alone: PhantomData })
     }
@@ -231,6 +236,12 @@ impl Context {
         self.job().is_crowded(members.iter().copied())
     }
 
+    /// Returns whether the calling process is the rank, and not a child that it has forked: a child
+    /// has copies of everything, and takes no part in the job.
+    pub fn is_own_process(&self) -> bool {
+        self.parts.fabric.is_own()
+    }
+
     /// Returns the fabric's connection underneath.
     pub fn fabric(&self) -> &dyn Connection {
         &*self.parts.fabric
@@ -324,6 +335,11 @@ impl Context {
 
     pub(crate) fn tally(&self) -> &Tally {
         &self.parts.tally
+    }
+
+    #[inline]
+    pub(crate) fn polling(&self) -> &Polling {
+        &self.parts.polling
     }
 
     pub(crate) fn prices(&self) -> &Cell<Prices> {

@@ -31,7 +31,9 @@ mod pending;
 mod place;
 mod plain;
 mod poison;
+mod polling;
 mod prices;
+mod process;
 pub mod raw;
 mod segment;
 mod target;
@@ -43,7 +45,7 @@ mod window;
 mod words;
 mod world;
 
-pub use activity::{Doing, FindPlace, Purpose};
+pub use activity::{Doing, PlaceFinder, Purpose};
 pub use atomics::Fetch;
 pub use collective::nonblocking::{PendingBarrier, PendingReduce};
 pub use context::Context;

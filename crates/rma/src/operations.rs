@@ -35,7 +35,7 @@ impl Context {
         width: Width,
         op: Atomic,
     ) -> Result<u128> {
-        match self.atomic_direct(segment, at, offset, width, op) {
+        match self.fetch_direct(segment, at, offset, width, op) {
             Some(held) => Ok(held),
             None => self.atomic_anywhere(segment, at, offset, width, op),
         }
@@ -121,6 +121,7 @@ impl Context {
         match target {
             Target::Near(mapped) => {
                 if mapped.get(offset, into) {
+                    self.note_fetched_bytes(mapped.address(offset), into);
                     Ok(())
                 } else {
                     Err(segment.out_of_range(from, offset, into.len() as u64))
@@ -148,6 +149,25 @@ impl Context {
         let mapped = self.direct_target(segment, at)?;
         let held = self.atomic_near(mapped, at, offset, width, op)?;
         self.tally().atomic(at);
+        Some(held)
+    }
+
+    /// Likewise, for a program that wants to know what the word held.
+    #[inline(always)]
+    pub(crate) fn fetch_direct(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Option<u128> {
+        let held = self.atomic_direct(segment, at, offset, width, op)?;
+        if self.polling().is_crowded()
+            && let Some(mapped) = segment.near(at)
+        {
+            self.note_fetch(mapped.address(offset), held as u64);
+        }
         Some(held)
     }
 

@@ -423,6 +423,9 @@ impl Context {
     /// not left in order, but is lost.
     #[doc(hidden)]
     pub fn note_failure(&self) {
+        if !self.is_own_process() {
+            return;
+        }
         self.note_reason(Loss { rank: self.rank(), how: ExitCause::Failed });
     }
 
@@ -463,6 +466,9 @@ fn whole_ms(time: Duration) -> u64 {
 /// It may be the rank's last, and then the rank leaves.
 impl Drop for Context {
     fn drop(&mut self) {
+        if !self.is_own_process() {
+            return;
+        }
         // A loss that ended a wait was written down then.
         let is_noted = self.root().atomic(at::REASON, Width::W64, Atomic::Load) != Some(0);
         if let Some(loss) = self.known_loss().filter(|_| !is_noted) {

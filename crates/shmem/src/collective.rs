@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::ops::Range;
 use std::{ptr, slice};
 
-use farside::raw;
+use farside::raw::{self, Moved};
 use farside::{Context, Result, Team};
 
 use crate::context::{self, quiet_default};
@@ -73,15 +73,15 @@ impl Move {
     }
 
     /// Calls `act` with the team and its context; then everything that it has put lands, and all
-    /// members meet.
-    fn together(&self, act: impl FnOnce(&Team<'_>, &Context) -> Result<()>) -> c_int {
+    /// members meet, who must agree on what was moved.
+    fn together(&self, moved: Moved, act: impl FnOnce(&Team<'_>, &Context) -> Result<()>) -> c_int {
         let done = self.team.with(self.runtime, |team| {
             // What the program has put may be on the same context, and is not completed by this.
             races::aside(team.context(), true);
-            let moved = act(team, team.context()).and_then(|()| team.context().flush_all());
+            let done = act(team, team.context()).and_then(|()| team.context().flush_all());
             races::aside(team.context(), false);
-            moved?;
-            team.barrier()
+            done?;
+            raw::barrier_after(team, moved)
         });
         done.or_exit(self.call);
         0
@@ -162,7 +162,8 @@ unsafe extern "C" fn farside_shmem_broadcast(
     if it.team.index == root {
         it.reads(source, bytes);
     }
-    let done = it.together(|_, context| {
+    let moved = Moved::Broadcast { bytes, root: it.team.members[root] };
+    let done = it.together(moved, |_, context| {
         if it.team.index != root || bytes == 0 {
             return Ok(());
         }
@@ -196,7 +197,8 @@ unsafe extern "C" fn farside_shmem_collect(
     let Some(it) = Move::new(group, call) else { return NO_TEAM };
     it.reads(source, bytes);
     let mut all = 0;
-    let done = it.together(|team, context| {
+    // The members' lengths may differ.
+    let done = it.together(Moved::AllGather(0), |team, context| {
         let lengths = team.all_gather(&[bytes as u64])?;
         let before: u64 = lengths[..it.team.index].iter().sum();
         let total: u64 = lengths.iter().sum();
@@ -221,7 +223,7 @@ unsafe extern "C" fn farside_shmem_fcollect(
     let Some(it) = Move::new(group, call) else { return NO_TEAM };
     let (region, offset) = it.find(dest, bytes.saturating_mul(it.team.size()));
     it.reads(source, bytes);
-    let done = it.together(|_, context| {
+    let done = it.together(Moved::AllGather(bytes), |_, context| {
         // SAFETY: by the specification it is readable.
         let data = unsafe { bytes_of(source, bytes) };
         it.put_to_all(context, data, (region, offset + (it.team.index * bytes) as u64))
@@ -243,7 +245,7 @@ unsafe extern "C" fn farside_shmem_alltoall(
     let (region, offset) = it.find(dest, bytes.saturating_mul(size));
     let offset = offset + (it.team.index * bytes) as u64;
     it.reads(source, bytes.saturating_mul(size));
-    let done = it.together(|_, context| {
+    let done = it.together(Moved::AllToAll(bytes), |_, context| {
         for step in 0..size {
             let member = (it.team.index + step) % size;
             // SAFETY: by the specification there is a block for each member.
@@ -274,7 +276,7 @@ unsafe extern "C" fn farside_shmem_alltoalls(
     let span = (block(strided.there) * size).saturating_sub((strided.there - 1) * element);
     let (region, offset) = it.find(dest, if nelems == 0 { 0 } else { span });
     let offset = offset + (it.team.index * block(strided.there)) as u64;
-    it.together(|_, context| {
+    it.together(Moved::AllToAll(nelems.saturating_mul(element)), |_, context| {
         for step in 0..if nelems == 0 { 0 } else { size } {
             let member = (it.team.index + step) % size;
             let from = source.wrapping_byte_add(member * block(strided.here));
@@ -400,7 +402,7 @@ impl Reduction<'_> {
             });
             races::aside(team.context(), false);
             got?;
-            team.barrier()
+            raw::barrier_after(team, Moved::Scan(bytes))
         });
         done.or_exit(it.call);
         folded
@@ -425,7 +427,8 @@ impl Reduction<'_> {
         };
         let me = it.team.index;
         let done = it.team.with(it.runtime, |team| {
-            team.barrier()?;
+            // Whoever folds less than the others would read what is not there.
+            raw::barrier_after(team, Moved::AllReduce(nelems * self.element))?;
             let mine = part(me);
             let count = mine.len() / self.element;
             // In the order of the members, so that every run has the same result.

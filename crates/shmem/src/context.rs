@@ -222,7 +222,10 @@ unsafe extern "C" fn farside_shmem_ctx_create(
 #[unsafe(no_mangle)]
 extern "C" fn farside_shmem_ctx_destroy(ctx: CtxHandle, call: Call) {
     let runtime = runtime(call);
-    if ctx.number() != INVALID && ctx.number() != DEFAULT {
+    if ctx.number() == DEFAULT {
+        exit::end(call, &"SHMEM_CTX_DEFAULT cannot be destroyed");
+    }
+    if ctx.number() != INVALID {
         let ctx = CONTEXTS.remove(ctx.number()).or_exit(call);
         ctx.quiet(runtime).or_exit(call);
     }

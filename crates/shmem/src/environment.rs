@@ -37,7 +37,7 @@ impl Environment {
         let is_set = |name: &str| {
             get(name).is_some_and(|value| !matches!(value.trim(), "" | "0" | "n" | "no" | "off"))
         };
-        let heap_bytes = match get("SYMMETRIC_SIZE") {
+        let heap_bytes = match get("SYMMETRIC_SIZE").filter(|_| is_set("SYMMETRIC_SIZE")) {
             None => None,
             Some(text) => Some(bytes(&text).ok_or_else(|| {
                 format!(
@@ -108,6 +108,9 @@ mod tests {
         assert_eq!(read(&[("SMA_SYMMETRIC_SIZE", "1k")]).unwrap().heap_bytes, Some(1024));
         let both = read(&[("SMA_SYMMETRIC_SIZE", "1k"), ("SHMEM_SYMMETRIC_SIZE", "2k")]);
         assert_eq!(both.unwrap().heap_bytes, Some(2048));
+        for unset in ["", "0", "off"].map(|value| vec![("SHMEM_SYMMETRIC_SIZE", value)]) {
+            assert_eq!(read(unset.leak()).unwrap().heap_bytes, None);
+        }
         assert!(read(&[("SHMEM_DEBUG", "1")]).unwrap().debug);
         assert!(!read(&[("SHMEM_DEBUG", "0")]).unwrap().debug);
         let error = read(&[("SHMEM_SYMMETRIC_SIZE", "lots")]).unwrap_err();

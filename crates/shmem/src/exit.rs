@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use farside::fabric::Failures;
 use farside::{Error, Result};
+use farside_overlay::CallSite;
 
 use crate::runtime::{self, Runtime};
 
@@ -77,9 +78,12 @@ impl<T> OrExit<T> for Result<T> {
 #[cold]
 #[inline(never)]
 fn failed(call: Call, error: &Error) -> ! {
-    // Speak of PEs, as the program does.
-    let text = error.to_string().replace("rank ", "PE ");
-    end(call, &text)
+    end(call, &in_pes(error))
+}
+
+/// Returns an error's text, which speaks of PEs, as the program does.
+fn in_pes(error: &Error) -> String {
+    error.to_string().replace("ranks", "PEs").replace("rank ", "PE ")
 }
 
 /// Ends the job: prints the message, with the place of the call, and makes all PEs exit.
@@ -94,7 +98,7 @@ pub(crate) fn end(call: Call, message: &dyn Display) -> ! {
         NOT_STARTED | FINALIZED => String::new(),
         pe => format!("PE {pe}: "),
     };
-    eprintln!("farside: {who}{}: {message}{}", call.name(), place());
+    eprintln!("farside: {who}{}: {message}{}", call.name(), place(call));
     leave_all(1)
 }
 
@@ -115,14 +119,8 @@ pub(crate) fn no_such_pe(call: Call, pe: c_int, size: usize) -> ! {
 }
 
 #[cold]
-pub(crate) fn not_symmetric(call: Call, address: usize, bytes: usize) -> ! {
-    end(
-        call,
-        &format!(
-            "{bytes} bytes at address {address:#x} are not symmetric: symmetric are global and \
-             static variables and what shmem_malloc gives, to its end"
-        ),
-    )
+pub(crate) fn not_symmetric(runtime: &Runtime, call: Call, address: usize, bytes: usize) -> ! {
+    end(call, &runtime.regions.explain(address, bytes))
 }
 
 #[cold]
@@ -131,32 +129,8 @@ pub(crate) fn bad_setting(call: Call, error: &str) -> ! {
 }
 
 /// Where the program has made the call, if that can be told.
-fn place() -> String {
-    let trace = std::backtrace::Backtrace::force_capture().to_string();
-    place_in(&trace).map(|place| format!("\n    at {place}")).unwrap_or_default()
-}
-
-fn is_place(line: &str) -> bool {
-    line.trim_start().starts_with("at ") && !line.contains("/rustc/")
-}
-
-/// Returns the first frame behind those of the library.
-fn place_in(trace: &str) -> Option<String> {
-    let is_frame = |line: &str| {
-        line.trim_start().split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok())
-    };
-    let lines: Vec<&str> = trace.lines().collect();
-    let is_ours = |line: &str| is_frame(line) && line.contains("shmem_");
-    let caller = match lines.iter().rposition(|line| is_ours(line)) {
-        Some(last) => lines[last + 1..].iter().position(|line| is_frame(line))? + last + 1,
-        // A library without names has no lines either: the first that has some is the program's.
-        None => lines.windows(2).position(|pair| is_frame(pair[0]) && is_place(pair[1]))?,
-    };
-    let (_, name) = lines[caller].trim_start().split_once(": ")?;
-    match lines.get(caller + 1).map(|line| line.trim_start()) {
-        Some(line) if line.starts_with("at ") => Some(format!("{} ({name})", &line[3..])),
-        _ => Some(name.to_string()),
-    }
+fn place(call: Call) -> String {
+    CallSite::find(call.address()).map(|site| format!("\n    at {site}")).unwrap_or_default()
 }
 
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -178,9 +152,12 @@ pub(crate) fn is_under_way() -> bool {
 
 /// Makes all PEs exit with a status.
 fn leave_all(status: c_int) -> ! {
-    if runtime::pe() >= 0
-        && let Some(runtime) = runtime::if_running()
-    {
+    let runtime = runtime::if_running().filter(|_| runtime::pe() >= 0);
+    if runtime.is_some_and(|runtime| !runtime.world.is_own_process()) {
+        // A child that the program has forked is not the PE.
+        exit_now(status);
+    }
+    if let Some(runtime) = runtime {
         let me = runtime.world.rank();
         for rank in runtime.world.ranks().filter(|&rank| rank != me) {
             let word = runtime.control.at(rank, 0).cast::<u64>();
@@ -248,12 +225,19 @@ fn look(word: *const AtomicU64, failures: &Failures) {
         if failures.any_lost() {
             let since = *lost_since.get_or_insert_with(Instant::now);
             if since.elapsed() > FINDS && !ENDING.swap(true, Ordering::AcqRel) {
-                eprintln!("farside: PE {}: another PE was lost", runtime::pe());
+                eprintln!("farside: PE {}: {}", runtime::pe(), loss());
                 exit_now(1);
             }
         }
         std::thread::park_timeout(LOOK);
     }
+}
+
+/// Says which PE was lost, and how, as far as that is known.
+fn loss() -> String {
+    let first = runtime::if_running()
+        .and_then(|runtime| runtime.world.job().first_loss(runtime.world.ranks()));
+    first.map_or("another PE was lost".into(), |loss| in_pes(&loss.error()))
 }
 
 /// Ends the watch: the job is over.
@@ -268,41 +252,4 @@ extern "C" fn farside_shmem_global_exit(status: c_int, call: Call) -> ! {
         wait_for_the_end();
     }
     leave_all(status)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::place_in;
-
-    const TRACE: &str = "   0: std::backtrace::Backtrace::create
-   1: farside_shmem::exit::place
-             at ./src/exit.rs:90:17
-   2: farside_shmem_put
-             at ./src/transfer.rs:20:5
-   3: pshmem_long_put
-   4: exchange
-             at ./halo.c:41:9
-   5: main
-             at ./halo.c:80:5";
-
-    #[test]
-    fn the_place_is_the_programs() {
-        assert_eq!(place_in(TRACE).unwrap(), "./halo.c:41:9 (exchange)");
-        let without_lines: String = TRACE
-            .lines()
-            .filter(|line| !line.contains(" at "))
-            .map(|line| format!("{line}\n"))
-            .collect();
-        assert_eq!(place_in(&without_lines).unwrap(), "exchange");
-        let without_names: String = TRACE
-            .lines()
-            .filter(|line| !line.contains("./src/"))
-            .map(|line| match line.contains("shmem") {
-                true => "   7: <unknown>\n".to_string(),
-                false => format!("{line}\n"),
-            })
-            .collect();
-        assert_eq!(place_in(&without_names).unwrap(), "./halo.c:41:9 (exchange)");
-        assert_eq!(place_in("disabled backtrace"), None);
-    }
 }

@@ -13,7 +13,7 @@ use farside_overlay::Blocks;
 
 use crate::context;
 use crate::exit::{self, Call, OrExit};
-use crate::region::Regions;
+use crate::region::{Holds, Regions};
 use crate::runtime::{Runtime, runtime};
 use crate::team;
 
@@ -57,7 +57,7 @@ impl Heap {
         let taken: u64 =
             self.chunks.iter().map(|chunk| chunk.bytes.next_multiple_of(ALIGN_MAX)).sum();
         let start = aligned(&memory, world.rank(), bytes as usize, taken as usize);
-        if regions.add(start, bytes as usize, memory) {
+        if regions.add(start, bytes as usize, memory, Holds::Blocks) {
             self.chunks.push(Chunk { start, bytes, blocks: Blocks::new(bytes) });
         }
         Ok(())
@@ -148,6 +148,9 @@ fn allocate(runtime: &Runtime, bytes: usize, align: usize, call: Call) -> *mut c
         check_alike(runtime, bytes, call);
     }
     let found = with_heap(runtime, |heap| heap.take_or_grow(runtime, bytes, align));
+    if let Some(start) = found {
+        runtime.regions.set_block(start, bytes);
+    }
     found.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
@@ -168,6 +171,7 @@ fn release(runtime: &Runtime, address: usize, call: Call) {
     let Some(bytes) = with_heap(runtime, |heap| heap.give(address)) else {
         exit::end(call, &format!("no block of the symmetric heap begins at address {address:#x}"));
     };
+    runtime.regions.remove_block(address);
     if bytes >= PAGES_BACK {
         let first = address.next_multiple_of(PAGE as usize);
         let pages = (address + bytes as usize - first) / PAGE as usize * PAGE as usize;
@@ -227,6 +231,7 @@ unsafe extern "C" fn farside_shmem_realloc(
         exit::end(call, &format!("no block of the symmetric heap begins at address {block:p}"));
     };
     if size as u64 <= old && old <= (size as u64).saturating_mul(2) {
+        runtime.regions.set_block(block.addr(), size);
         barrier_all(runtime, call);
         return block;
     }

@@ -143,7 +143,7 @@ pub(crate) fn uses(runtime: &Runtime, ctx: &Ctx, call: Call, it: Use) {
         let Some(watch) = context.watch() else { return };
         let place = place(runtime, watch.as_ref(), call).number;
         tell(runtime, watch.as_ref(), it, place, false);
-        if it.until.is_some() && runtime.regions.find(it.address.addr(), it.bytes).is_none() {
+        if it.until.is_some() && runtime.regions.within(it.address.addr(), it.bytes).is_none() {
             let (start, bytes, fills) = (it.address.addr(), it.bytes, it.fills);
             let (ctx, is_signalled) = (std::ptr::from_ref(ctx).addr(), it.is_signalled);
             let lent = Lent { start, bytes, fills, place, ctx, is_signalled };
@@ -177,7 +177,7 @@ fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32, is_instructio
             watch.reused(&Reuse { started, fills, used: place, writes: it.fills });
         }
     }
-    let (segment, offset) = match runtime.regions.find(start, it.bytes) {
+    let (segment, offset) = match runtime.regions.within(start, it.bytes) {
         Some((region, offset)) => (region.memory.segment(), offset),
         None if is_judged || strands::are_several() => private_place(start),
         None => return,
@@ -214,7 +214,7 @@ pub(crate) fn completed(runtime: &Runtime, ctx: &Ctx, context: &Context) {
 /// Tells that the program goes on because of what a word of this PE holds.
 pub(crate) fn acquired(runtime: &Runtime, ivar: *const c_void, bytes: usize, call: Call) {
     let Some(watch) = runtime.world.watch() else { return };
-    let Some((region, offset)) = runtime.regions.find(ivar.addr(), bytes) else { return };
+    let Some((region, offset)) = runtime.regions.within(ivar.addr(), bytes) else { return };
     let place = place(runtime, watch.as_ref(), call).number;
     let (rank, segment) = (runtime.world.rank(), region.memory.segment());
     let (offset, width) = if bytes == 8 { (offset, Width::W64) } else { (offset & !3, Width::W32) };
@@ -296,7 +296,7 @@ extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_in
     let _teller = strands::Teller::new();
     let Some(runtime) = if_running() else { return };
     let Some(watch) = runtime.world.watch() else { return };
-    let is_symmetric = runtime.regions.find(at.addr(), bytes).is_some();
+    let is_symmetric = runtime.regions.within(at.addr(), bytes).is_some();
     let pointed = if is_symmetric { None } else { pointed_at(runtime, at.addr(), bytes) };
     let is_shared = is_symmetric || pointed.is_some() || strands::are_several();
     if !is_shared && locked(&runtime.seen.lent).is_empty() {

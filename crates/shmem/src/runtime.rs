@@ -5,9 +5,10 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use farside::raw::Memory;
+use farside::fabric::{Purpose, SegmentId};
+use farside::raw::{self, Memory};
 use farside::{Context, Rank, World};
-use farside_overlay::caller;
+use farside_overlay::PLACES;
 
 use crate::context::{self, Ctx};
 use crate::environment::{self, Environment};
@@ -39,6 +40,8 @@ pub(crate) struct Runtime {
     pub(crate) sets: Mutex<Sets>,
     /// Contexts for waits of threads, where there are several.
     waiters: Mutex<Vec<Context>>,
+    /// The locks that this PE holds.
+    pub(crate) locks: Mutex<Vec<(SegmentId, u64)>>,
     /// A word of every PE that tells it to exit, and words by which the members of an active set
     /// meet.
     pub(crate) control: Memory,
@@ -90,17 +93,27 @@ impl Runtime {
         }
     }
 
-    /// Calls `wait` with a context in which this thread may wait for a while.
-    pub(crate) fn waiting<R>(&self, wait: impl FnOnce(&Context) -> R) -> R {
+    /// Waits for a purpose, in slices: calls `slice`, which waits for a while, with a context in
+    /// which this thread may wait, until it returns something. To viewers that is one wait.
+    pub(crate) fn waiting<R>(
+        &self,
+        purpose: Purpose,
+        mut slice: impl FnMut(&Context) -> Option<R>,
+    ) -> R {
         if !self.has_threads() {
-            return wait(&self.world);
+            return in_slices(&self.world, purpose, slice);
         }
         let idle = || self.waiters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let taken = idle().pop();
         let Some(context) = taken.or_else(|| self.another_context()) else {
-            return self.default.with(self, wait);
+            // Others need the default context, too.
+            loop {
+                if let Some(result) = self.default.with(self, &mut slice) {
+                    return result;
+                }
+            }
         };
-        let result = wait(&context);
+        let result = in_slices(&context, purpose, slice);
         idle().push(context);
         result
     }
@@ -109,6 +122,19 @@ impl Runtime {
     /// left.
     pub(crate) fn another_context(&self) -> Option<Context> {
         self.has_threads().then(|| self.default.with(self, |context| context.context()).ok())?
+    }
+}
+
+fn in_slices<R>(
+    context: &Context,
+    purpose: Purpose,
+    mut slice: impl FnMut(&Context) -> Option<R>,
+) -> R {
+    let _doing = context.begin(purpose);
+    loop {
+        if let Some(result) = slice(context) {
+            return result;
+        }
     }
 }
 
@@ -124,18 +150,18 @@ fn start(requested: c_int, call: Call) -> Runtime {
             println!("{}", environment::HELP);
         }
     }
-    world.find_places_by(Some(caller::place));
+    world.find_places_by(Some(PLACES));
     exit::want_callers(world.watch().is_some());
     races::note_unseen(&world);
     let threads = requested.clamp(0, MULTIPLE);
-    let regions = Regions::new();
+    let has_threads = threads == MULTIPLE;
+    let regions = Regions::new(has_threads);
     let control = Memory::allocate(&world.team(), set::control_bytes(world.size())).or_exit(call);
     let heap = Heap::start(&world, &regions, environment.heap_bytes).or_exit(call);
     statics::share(&world, &regions).or_exit(call);
     let shared = world.split_by_node().and_then(|team| team.detach()).or_exit(call);
     let several =
         |wanted: bool| -> Option<Context> { wanted.then(|| world.context().or_exit(call)) };
-    let has_threads = threads == MULTIPLE;
     let world_team = if has_threads {
         // Its collectives must not stop the default context.
         let again = world.split(Some(0), 0).or_exit(call);
@@ -163,6 +189,7 @@ fn start(requested: c_int, call: Call) -> Runtime {
         shared_team,
         sets: Mutex::default(),
         waiters: Mutex::default(),
+        locks: Mutex::default(),
         control,
         seen: Seen::default(),
     }
@@ -190,10 +217,11 @@ unsafe extern "C" {
 }
 
 /// A program may return from `main` without `shmem_finalize`. One that exits with an error does
-/// not wait for the others, which may be waiting for it: they are told.
+/// not wait for the others, which may be waiting for it: they are told. A child that the program
+/// has forked is not a PE, and its end means nothing.
 unsafe extern "C" fn at_exit(status: c_int, _: *mut c_void) {
-    let runtime = RUNTIME.load(Ordering::Acquire);
-    if !runtime.is_null() && status == 0 && !exit::is_under_way() {
+    let is_rank = if_running().is_some_and(|runtime| runtime.world.is_own_process());
+    if is_rank && status == 0 && !exit::is_under_way() {
         STARTS.store(1, Ordering::Release);
         finalize(Call::new(c"exit"));
     }
@@ -209,8 +237,11 @@ fn finalize(call: Call) {
         Ok(_) => return,
     }
     let runtime = runtime(call);
+    if !runtime.world.is_own_process() {
+        return;
+    }
     context::quiet_all(runtime, call);
-    team::barrier(runtime, &runtime.world_team, call).or_exit(call);
+    runtime.world_team.with(runtime, |team| raw::barrier_to_leave(team)).or_exit(call);
     exit::unwatch();
     let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
     PE.store(exit::FINALIZED, Ordering::Relaxed);

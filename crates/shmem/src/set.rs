@@ -253,7 +253,7 @@ impl<'a> AtPsync<'a> {
         let (address, bytes) = (self.set.psync.addr(), size_of::<c_long>());
         match self.meeting.runtime.regions.find(address, bytes) {
             Some((region, offset)) => region.memory.at(rank, offset).cast(),
-            None => exit::not_symmetric(self.meeting.call, address, bytes),
+            None => exit::not_symmetric(self.meeting.runtime, self.meeting.call, address, bytes),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::ptr::{self, NonNull};
 use farside::raw::Memory;
 use farside::{Error, Result, World};
 
-use crate::region::Regions;
+use crate::region::{Holds, Regions};
 
 /// Libraries of the system, whose data no program takes for its own.
 const SYSTEM: [&str; 22] = [
@@ -54,7 +54,7 @@ pub(crate) fn share(world: &World, regions: &Regions) -> Result<()> {
         // SAFETY: the pages belong to a loaded object, and are writable; no thread of the program
         // runs yet that would write them, and this library's data is elsewhere.
         unsafe { farside_overlay::lay_over(&memory, world.rank(), start)? };
-        if !regions.add(range.start, bytes, memory) {
+        if !regions.add(range.start, bytes, memory, Holds::Statics) {
             return Err(Error::TooMuch {
                 what: "shared libraries with data of their own",
                 value: bytes as u64,

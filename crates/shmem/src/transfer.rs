@@ -175,12 +175,14 @@ impl Direct {
             unsafe {
                 let value = (*from.cast::<AtomicU64>()).load(Ordering::Relaxed);
                 dest.cast::<u64>().write_unaligned(value);
+                self.runtime.world.note_fetch(from.addr(), value);
             }
         } else {
             // SAFETY: by the caller's promise.
             let into = unsafe { slice::from_raw_parts_mut(dest, bytes) };
             let fits = self.near.mapped().get(self.offset, into);
             debug_assert!(fits);
+            self.runtime.world.note_fetched_bytes(self.near.at(self.offset).addr(), into);
         }
     }
 
@@ -189,6 +191,7 @@ impl Direct {
     pub(crate) fn atomic(&self, width: Width, op: Atomic) -> Option<u64> {
         let mapped = self.near.mapped();
         let held = mapped.atomic(self.offset, width, op)?;
+        self.runtime.world.note_fetch(self.near.at(self.offset).addr(), held as u64);
         if op.writes() && mapped.is_watched(self.offset, width) {
             wake(self.pe);
         }
@@ -214,7 +217,7 @@ pub(crate) fn symmetric(
 ) -> (&'static Region, u64) {
     match runtime.regions.find(address.addr(), bytes) {
         Some(found) => found,
-        None => exit::not_symmetric(call, address.addr(), bytes),
+        None => exit::not_symmetric(runtime, call, address.addr(), bytes),
     }
 }
 

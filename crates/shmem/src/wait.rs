@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
-use farside::fabric::{ActivityKind, Doing, Purpose};
+use farside::fabric::{ActivityKind, Purpose};
 use farside::{Error, WaitOptions};
 
 use crate::exit::{self, Call, OrExit};
@@ -96,11 +96,9 @@ impl Comparison {
     }
 }
 
-/// Makes one wait of the naps that follow, for viewers; where there are threads, each nap may be
-/// another context's.
-fn one_wait(runtime: &'static Runtime) -> Option<Doing<'static>> {
-    let wait = || runtime.world.begin(Purpose::new(ActivityKind::Word, "wait_until"));
-    (!runtime.has_threads()).then(wait)
+/// What a wait is for, as viewers are told.
+fn purpose() -> Purpose {
+    Purpose::new(ActivityKind::Word, "wait_until")
 }
 
 /// Sleeps until a word of this PE satisfies a comparison; returns its value.
@@ -111,10 +109,9 @@ fn sleep(runtime: &'static Runtime, ivar: *const c_void, until: Comparison, call
     let (word, shift) = (offset & !3, (offset & 3) * 8);
     let place = region.memory.at(runtime.world.rank(), if kind.bytes == 8 { offset } else { word });
     let mut soon = true;
-    let _doing = one_wait(runtime);
-    loop {
+    let waited = runtime.waiting(purpose(), |context| {
         let options = WaitOptions { timeout: Some(NAP), soon };
-        let waited = runtime.waiting(|context| match kind.bytes {
+        let waited = match kind.bytes {
             8 => {
                 let holds = |held: u64| until.holds(held);
                 context.wait_among(&runtime.all, place.cast::<u64>(), holds, options)
@@ -124,12 +121,16 @@ fn sleep(runtime: &'static Runtime, ivar: *const c_void, until: Comparison, call
                 let waited = context.wait_among(&runtime.all, place.cast::<u32>(), holds, options);
                 waited.map(|held| kind.extend(u64::from(held) >> shift))
             }
-        });
+        };
         match waited {
-            Err(Error::TimedOut { .. }) => soon = false,
-            done => return done.or_exit(call),
+            Err(Error::TimedOut { .. }) => {
+                soon = false;
+                None
+            }
+            done => Some(done),
         }
-    }
+    });
+    waited.or_exit(call)
 }
 
 /// Checks that a word may be waited for.
@@ -171,9 +172,13 @@ unsafe extern "C" fn farside_shmem_test(
     let kind = Kind::new(word, call);
     check(runtime, ivar, kind.bytes, 1, call);
     // SAFETY: it was checked.
-    let holds = Comparison::new(kind, cmp, value, call).holds(unsafe { kind.read(ivar) });
+    let held = unsafe { kind.read(ivar) };
+    let holds = Comparison::new(kind, cmp, value, call).holds(held);
     if holds {
         races::acquired(runtime, ivar, kind.bytes, call);
+        if !runtime.has_threads() {
+            runtime.world.note_fetch(ivar.addr(), held);
+        }
     } else {
         // Programs test in loops: others may need the processor.
         relax(runtime, call);
@@ -299,16 +304,13 @@ impl<'q> Words<'q> {
             }
             relax(runtime, self.call);
         }
-        let _doing = one_wait(runtime);
-        loop {
-            if let Some(found) = found() {
-                return found;
-            }
-            // No bell rings for many words at once: wait for the first, and look at all.
-            runtime
-                .waiting(|context| context.pause_among(&runtime.all, LOOK_AGAIN))
-                .or_exit(self.call);
-        }
+        runtime.waiting(purpose(), |context| {
+            found().or_else(|| {
+                // No bell rings for many words at once: wait for the first, and look at all.
+                context.pause_among(&runtime.all, LOOK_AGAIN).or_exit(self.call);
+                None
+            })
+        })
     }
 }
 

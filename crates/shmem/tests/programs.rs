@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use farside_job::Options;
 use farside_launch::Launch;
+use farside_sight::{Snapshot, Verdict, diagnose};
 use farside_testing::{
     DEADLINE, Program, SANITIZERS, command, libraries, one_node, run, succeed, succeed_sanitized,
     succeed_under_valgrind, two_nodes, two_nodes_over_ofi, wanted,
@@ -15,7 +16,7 @@ use farside_testing::{
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The programs of the tests. Each says at its end how many checks it has made.
-const PROGRAMS: [&str; 32] = [
+const PROGRAMS: [&str; 33] = [
     "amo_deprecated.c",
     "amo_fetching.c",
     "amo_nonblocking.c",
@@ -26,6 +27,7 @@ const PROGRAMS: [&str; 32] = [
     "cpp.cc",
     "cpp_types.cc",
     "exits.c",
+    "forked.c",
     "generic.c",
     "global_exit.c",
     "later.c",
@@ -198,7 +200,7 @@ fn programs_run_under_other_launchers() {
         if !wanted(launcher) {
             continue;
         }
-        for source in ["static_data.c", "collectives_team.c", "exits.c"] {
+        for source in ["static_data.c", "collectives_team.c", "exits.c", "forked.c"] {
             let ran = run(command(launcher).args(arguments).arg(&program(source).path));
             assert!(ran.status.success() && ran.output.contains("OK"), "{launcher}: {ran:?}");
         }
@@ -269,23 +271,28 @@ fn names(options: &[&str], path: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// The functions that the header declares.
-fn declared() -> BTreeSet<String> {
+/// The functions that the header declares, with their parameters.
+fn declarations() -> Vec<(String, String)> {
     let mut command = Command::new("gcc");
     command.args(["-E", "-P", "-std=c99", "-DFARSIDE_SHMEM_NO_GENERIC"]);
     let output = command.arg(here("include/shmem.h")).output().expect("there is a compiler");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let is_ours = |name: &&str| {
+    let is_ours = |name: &str| {
         ["shmem", "sh", "start_pes", "_my_pe", "_num_pes"]
             .iter()
             .any(|prefix| name.starts_with(prefix))
     };
     text.split(';')
         .filter_map(|declaration| declaration.split_once('('))
-        .filter_map(|(head, _)| head.rsplit([' ', '*', '\n']).next())
-        .filter(is_ours)
-        .map(str::to_owned)
+        .filter_map(|(head, rest)| Some((head.rsplit([' ', '*', '\n']).next()?, rest)))
+        .filter(|(name, _)| is_ours(name))
+        .map(|(name, rest)| (name.to_owned(), rest.split(')').next().unwrap_or("").to_owned()))
         .collect()
+}
+
+/// The functions that the header declares.
+fn declared() -> BTreeSet<String> {
+    declarations().into_iter().map(|(name, _)| name).collect()
 }
 
 #[test]
@@ -317,6 +324,116 @@ fn the_library_shows_nothing_but_the_interface() {
     };
     let others: Vec<&String> = shown.iter().filter(|name| !is_interface(name)).collect();
     assert!(others.is_empty(), "{others:?}");
+}
+
+/// Types other than `long`, of which the functions are not tried one by one.
+const OTHER_TYPES: &str = "short int longlong ushort uint ulong ulonglong char schar uchar int8 \
+                           int16 int32 int64 uint8 uint16 uint32 uint64 size ptrdiff float double \
+                           longdouble complexf complexd";
+
+/// An argument for a parameter: memory that is not symmetric, the first PE, one element.
+fn argument(parameter: &str) -> &'static str {
+    let name = parameter.rsplit([' ', '*']).next().unwrap_or("");
+    match parameter {
+        _ if parameter.contains('*') || parameter.contains('[') => "memory",
+        _ if parameter.starts_with("shmem_ctx_t") => "SHMEM_CTX_DEFAULT",
+        _ if parameter.starts_with("shmem_team_t") => "SHMEM_TEAM_WORLD",
+        _ if ["pe", "cmp", "PE_start", "logPE_stride", "PE_root", "options"].contains(&name) => "0",
+        _ => "1",
+    }
+}
+
+/// A program that calls one function of each family wrongly, each in a child, before `shmem_init`
+/// and after it; and the line of each call.
+fn wrong_calls() -> (String, Vec<(String, usize)>) {
+    let is_of_other_type =
+        |name: &str| name.split('_').any(|part| OTHER_TYPES.split(' ').any(|other| other == part));
+    let mut text = "#define _DEFAULT_SOURCE
+#include <shmem.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void call_shmem_function(int number) {
+    long zeros[4096] = {0};
+    void *memory = zeros;
+    alarm(30);
+    switch (number) {
+"
+    .to_owned();
+    let mut calls = Vec::new();
+    for (name, parameters) in declarations() {
+        if is_of_other_type(&name) {
+            continue;
+        }
+        let parameters = parameters.split(',').map(str::trim);
+        let arguments: Vec<&str> =
+            parameters.filter(|it| !["void", "...", ""].contains(it)).map(argument).collect();
+        calls.push((name.clone(), text.lines().count() + 1));
+        let number = calls.len() - 1;
+        text += &format!("    case {number}: {name}({}); break;\n", arguments.join(", "));
+    }
+    let count = calls.len();
+    text += &format!(
+        "    }}
+}}
+static void try_all(const char *when) {{
+    for (int number = 0; number < {count}; number++) {{
+        printf(\"%s %d\\n\", when, number);
+        fflush(stdout);
+        if (fork() == 0) {{
+            dup2(1, 2);
+            call_shmem_function(number);
+            _exit(0);
+        }}
+        wait(NULL);
+    }}
+}}
+int main(void) {{
+    try_all(\"before\");
+    shmem_init();
+    try_all(\"after\");
+    puts(\"end\");
+    fflush(stdout);
+    _exit(0);
+}}
+"
+    );
+    (text, calls)
+}
+
+#[test]
+fn every_error_names_the_line_of_the_call() {
+    let (text, calls) = wrong_calls();
+    assert!(calls.len() > 170, "{}", calls.len());
+    let source = scratch().join(format!("wrong-calls-{}.c", std::process::id()));
+    std::fs::write(&source, text).expect("the scratch can be written");
+    let name = source.file_name().expect("it has a name").to_string_lossy().into_owned();
+    let program = {
+        let mut command = Command::new(prefix().join("bin/farside-oshcc"));
+        command.args(["-std=c11", "-O1", "-g", "-Wno-deprecated-declarations"]);
+        command.arg("-DFARSIDE_SHMEM_NO_GENERIC");
+        farside_testing::compile(command.arg(&source), scratch())
+    };
+    let ran = run(&mut command(&program.path));
+    let _ = std::fs::remove_file(&source);
+    assert!(ran.status.success() && ran.output.contains("end"), "{ran:?}");
+    for (when, expected) in [("before", 160), ("after", 110)] {
+        let mut errors = 0;
+        for (number, (call, line)) in calls.iter().enumerate() {
+            let from = ran.output.find(&format!("{when} {number}\n")).expect("it was tried");
+            let said = &ran.output[from..];
+            let said = said.lines().skip(1).take_while(|line| {
+                !line.starts_with("before ") && !line.starts_with("after ") && *line != "end"
+            });
+            let said: Vec<&str> = said.collect();
+            let is_error = said.iter().any(|line| line.starts_with("farside: "));
+            let place = format!("{name}:{line}:");
+            let is_right = said.iter().any(|line| line.contains(&place));
+            assert!(is_right || !is_error, "{when} shmem_init, {call}: {place} in {said:#?}");
+            errors += usize::from(is_error);
+        }
+        assert!(errors > expected, "{when}: {errors} of {}", calls.len());
+    }
 }
 
 /// A program with one mistake.
@@ -377,8 +494,7 @@ fn mistakes_end_the_job_with_a_message() {
 
 /// The places where the ranks of a program wait, as a viewer reads them; ranks that do not wait
 /// have none.
-fn places_of(job: &farside_sight::FoundJob) -> Vec<Option<String>> {
-    let snapshot = job.open().expect("the job is ours").read();
+fn places_of(snapshot: &Snapshot) -> Vec<Option<String>> {
     let place = |rank: &farside_sight::snapshot::RankView| {
         let activity = rank.contexts.iter().find_map(|context| context.activity.as_ref())?;
         Some(activity.place.clone()).filter(|place| !place.is_empty())
@@ -386,29 +502,55 @@ fn places_of(job: &farside_sight::FoundJob) -> Vec<Option<String>> {
     snapshot.ranks.iter().map(place).collect()
 }
 
-#[test]
-fn viewers_name_the_lines_of_programs_in_c() {
-    let (program, start) = (compile_by("gcc", "never.c"), Instant::now());
+/// Runs a program that never ends, looks at it until `is_seen` says that there is enough to be
+/// seen, and ends it; returns the last two looks.
+fn look_at(source: &str, is_seen: impl Fn(&Snapshot, &Snapshot) -> bool) -> [Snapshot; 2] {
+    let (program, start) = (compile_by("gcc", source), Instant::now());
     let path = program.path.display().to_string();
+    let jobs = || farside_sight::jobs().into_iter().filter(|job| job.command.contains(&path));
+    let look = || Some(jobs().next()?.open().ok()?.read());
     std::thread::scope(|threads| {
         let ends = threads.spawn(|| farside_testing::launch(&program, 2, false, one_node));
-        let mut places = Vec::new();
-        while start.elapsed() < DEADLINE / 2 && !matches!(places.as_slice(), [Some(_), Some(_)]) {
-            let jobs = farside_sight::jobs();
-            let job = jobs.iter().find(|job| job.command.contains(&path));
-            places = job.map(places_of).unwrap_or_default();
+        let mut looks: Option<[Snapshot; 2]> = None;
+        while start.elapsed() < DEADLINE / 2
+            && !looks.as_ref().is_some_and(|[before, after]| is_seen(before, after))
+        {
+            let before = looks.map(|[_, last]| last).or_else(look);
+            looks = before.and_then(|before| Some([before, look()?]));
         }
-        for job in farside_sight::jobs().iter().filter(|job| job.command.contains(&path)) {
+        for job in jobs() {
             let others = job.processes.iter().filter(|&&process| process != std::process::id());
             for process in others.filter_map(|&process| Pid::from_raw(process as i32)) {
                 let _ = kill_process(process, Signal::KILL);
             }
         }
         assert_ne!(ends.join().expect("the job is over").status, 0);
-        let source = std::fs::read_to_string(here("tests/programs/never.c")).expect("it is there");
-        let line = |mark: &str| source.lines().position(|line| line.contains(mark)).unwrap() + 1;
-        let expected =
-            ["the word */", "the barrier */"].map(|mark| format!("never.c:{}", line(mark)));
-        assert_eq!(places, expected.map(Some));
+        looks.expect("the job was seen")
+    })
+}
+
+/// The line of a program of the tests that has a mark.
+fn line_with(source: &str, mark: &str) -> usize {
+    let text = std::fs::read_to_string(here("tests/programs").join(source)).expect("it is there");
+    text.lines().position(|line| line.contains(mark)).expect("it has the mark") + 1
+}
+
+#[test]
+fn viewers_name_the_lines_of_programs_in_c() {
+    let [_, seen] = look_at("never.c", |_, now| matches!(&places_of(now)[..], [Some(_), Some(_)]));
+    let expected = ["the word */", "the barrier */"]
+        .map(|mark| format!("never.c:{}", line_with("never.c", mark)));
+    assert_eq!(places_of(&seen), expected.map(Some));
+}
+
+#[test]
+fn viewers_see_a_deadlock_over_locks() {
+    let [before, after] = look_at("two_locks.c", |before, after| {
+        diagnose(before, after).verdict == Verdict::Stuck
+            && matches!(&places_of(after)[..], [Some(_), Some(_)])
     });
+    let said = format!("{:?}", diagnose(&before, &after));
+    assert!(said.contains("Deadlock") && said.contains("lock"), "{said}");
+    let line = format!("two_locks.c:{}", line_with("two_locks.c", "the second */"));
+    assert_eq!(places_of(&after), [Some(line.clone()), Some(line)]);
 }

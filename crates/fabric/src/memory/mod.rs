@@ -110,6 +110,12 @@ impl Mapped {
         self.base
     }
 
+    /// Returns the address of a byte in this process, for comparisons.
+    #[inline]
+    pub fn address(&self, offset: u64) -> usize {
+        self.base.as_ptr().addr().wrapping_add(offset as usize)
+    }
+
     /// Returns what is added to an offset before its [`watch_bits`] are computed.
     pub fn salt(&self) -> u64 {
         self.salt

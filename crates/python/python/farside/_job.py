@@ -34,8 +34,8 @@ def join() -> _core.World:
 
 
 def _leave(world: _core.World) -> None:
-    """Leaves the job at the end of the interpreter."""
-    if not world.is_left:
+    """Leaves the job at the end of the interpreter, unless this is a child of the rank."""
+    if not world.is_left and world.is_own_process:
         world.leave()
 
 

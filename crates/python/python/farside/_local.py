@@ -38,14 +38,24 @@ def dumps(value: Any) -> bytes:
     return bytes(_functions.dumps(value)) if _functions is not None else pickle.dumps(value)
 
 
-def _packed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
-    """Returns the bytes of a call, for another interpreter."""
-    if _functions is None and getattr(function, "__module__", "") == "__main__":
+#: The name under which ranks run the script that has started them.
+MAIN = "__farside_main__"
+
+
+def _script(function: Callable[..., Any]) -> Optional[Path]:
+    """Returns the script that ranks have to run before they know a function, if there is one."""
+    if _functions is not None or getattr(function, "__module__", "") != "__main__":
+        return None
+    main = sys.modules["__main__"]
+    script = Path(getattr(main, "__file__", None) or "")
+    if not script.is_file() or not hasattr(main, function.__qualname__):
         raise LocalError(
             f"{function.__qualname__} is defined in __main__, which other processes cannot import: "
             "install cloudpickle, or put the function into a module"
         )
-    return dumps((function, arguments))
+    # What ranks return may be of classes of the script.
+    sys.modules.setdefault(MAIN, main)
+    return script.resolve()
 
 
 def local(
@@ -67,7 +77,10 @@ def local(
     """
     with tempfile.TemporaryDirectory(prefix="farside-") as folder:
         call = Path(folder) / "call"
-        call.write_bytes(_packed(function, arguments))
+        script = _script(function)
+        if script is not None:
+            (Path(folder) / "script").write_text(str(script))
+        call.write_bytes(dumps((function, arguments)))
         line = [command(), "run", "-n", str(ranks), *options]
         for name, value in (("--nodes", nodes), ("--fabric", fabric), ("--timeout", timeout)):
             line += [] if value is None else [name, str(value)]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import pickle
+import runpy
 import sys
 import traceback
+import types
 from pathlib import Path
 from typing import Any
 
 from farside._job import join
-from farside._local import LocalError, dumps
+from farside._local import MAIN, LocalError, dumps
 
 
 def _write(folder: Path, rank: int, is_error: bool, value: Any) -> None:
@@ -27,8 +29,18 @@ def _write(folder: Path, rank: int, is_error: bool, value: Any) -> None:
     os.replace(part, folder / f"result.{rank}")
 
 
+def _run_script(script: str) -> None:
+    """Runs the script that has started the job, under another name, for its functions."""
+    module = types.ModuleType(MAIN)
+    module.__dict__.update(runpy.run_path(script, run_name=MAIN))
+    sys.modules["__main__"] = sys.modules[MAIN] = module
+
+
 def main(folder: Path) -> None:
     """Runs this rank's part."""
+    script = folder / "script"
+    if script.exists():
+        _run_script(script.read_text())
     function, arguments = pickle.loads((folder / "call").read_bytes())
     world = join()
     rank = world.rank

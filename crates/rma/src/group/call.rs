@@ -31,10 +31,11 @@ pub(crate) enum Kind {
     ExclusiveScan,
     BarrierNb,
     AllReduceNb,
+    Leave,
 }
 
 impl Kind {
-    const ALL: [Kind; 14] = [
+    const ALL: [Kind; 15] = [
         Kind::Barrier,
         Kind::Broadcast,
         Kind::Reduce,
@@ -49,6 +50,7 @@ impl Kind {
         Kind::ExclusiveScan,
         Kind::BarrierNb,
         Kind::AllReduceNb,
+        Kind::Leave,
     ];
 
     /// Returns its name where ranks that wait in it are shown.
@@ -68,6 +70,7 @@ impl Kind {
             Kind::ExclusiveScan => "exclusive_scan",
             Kind::BarrierNb => "barrier_nb",
             Kind::AllReduceNb => "all_reduce_nb",
+            Kind::Leave => "leave",
         }
     }
 
@@ -79,6 +82,7 @@ impl Kind {
 impl Call {
     pub(crate) const BARRIER: Call = Call { kind: Kind::Barrier, size: 0, root: 0 };
     pub(crate) const SYNC: Call = Call { kind: Kind::Sync, size: 0, root: 0 };
+    pub(crate) const LEAVE: Call = Call { kind: Kind::Leave, size: 0, root: 0 };
     pub(crate) const BARRIER_NB: Call = Call { kind: Kind::BarrierNb, size: 0, root: 0 };
 
     pub(crate) fn new(kind: Kind, size: usize) -> Call {
@@ -128,6 +132,7 @@ impl Call {
             Kind::ExclusiveScan => format!("an exclusive scan of {size} bytes"),
             Kind::BarrierNb => "a non-blocking barrier".into(),
             Kind::AllReduceNb => format!("a non-blocking all-reduce of {size} bytes"),
+            Kind::Leave => "the end of its program".into(),
         }
     }
 }
@@ -142,6 +147,7 @@ mod tests {
             Call::BARRIER,
             Call::SYNC,
             Call::BARRIER_NB,
+            Call::LEAVE,
             Call::new(Kind::AllReduce, 8),
             Call::new(Kind::AllReduceNb, 8),
             Call::new(Kind::Scan, 8),

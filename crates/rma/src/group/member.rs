@@ -344,7 +344,7 @@ impl Team<'_> {
             Ok(Some(call)) => call.describe(),
             _ => "something else".into(),
         };
-        let (number, place) = (step.sequence, step.place);
+        let (number, place) = (step.sequence, self.context().place_of_call(step.place));
         let what =
             format!("the ranks disagree on collective number {number} of this team ({place})");
         Error::Disagreement { what, mine: step.call.describe(), rank, theirs }

@@ -28,7 +28,7 @@ pub use accumulate::{
     accumulate, accumulate_mapped, accumulate_vector, get_accumulate, get_accumulate_vector,
 };
 pub use farside_fabric::{Accumulate, Number, Piece};
-pub use together::{Rendezvous, all_reduce, team_among};
+pub use together::{Moved, Rendezvous, all_reduce, barrier_after, barrier_to_leave, team_among};
 
 /// A window without a type: bytes with a part on every member of a team. Copies of the handle name
 /// the same memory.
@@ -255,6 +255,7 @@ impl Memory {
         let is_done = mapped.get(offset, into);
         if is_done {
             context.tally().get(rank, 8);
+            context.note_fetched_bytes(mapped.address(offset), into);
         }
         is_done
     }
@@ -273,7 +274,7 @@ impl Memory {
         if self.extents.is_some() {
             return None;
         }
-        context.atomic_direct(&self.segment, rank, offset, width, op)
+        context.fetch_direct(&self.segment, rank, offset, width, op)
     }
 
     /// A rank's part, if the processor's instructions may be used on it and no rank was lost.

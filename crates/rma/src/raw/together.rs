@@ -7,6 +7,7 @@ use farside_fabric::{Error, Rank, Result, SegmentId};
 use crate::context::Context;
 use crate::group::Group;
 use crate::group::area as at;
+use crate::group::call::{Call, Kind};
 use crate::segment::{Segment, Traffic};
 use crate::team::{Detached, Team};
 
@@ -37,6 +38,48 @@ pub fn all_reduce(
         )));
     }
     team.all_reduce_bytes(element, data, &mut fold)
+}
+
+/// What the members of a team have moved among themselves by one-sided operations, as far as all
+/// must agree on it.
+#[derive(Debug, Clone, Copy)]
+pub enum Moved {
+    /// So many bytes of one member to all.
+    Broadcast {
+        /// Their number.
+        bytes: usize,
+        /// Whose they are.
+        root: Rank,
+    },
+    /// So many bytes of each member to all.
+    AllGather(usize),
+    /// So many bytes of each member to each.
+    AllToAll(usize),
+    /// So many bytes of each, folded in the order of the members.
+    Scan(usize),
+    /// So many bytes of each, folded.
+    AllReduce(usize),
+}
+
+/// Returns when every member has called it: a barrier that ends a collective of the caller's own,
+/// and fails if the members mean different ones.
+#[track_caller]
+pub fn barrier_after(team: &Team<'_>, moved: Moved) -> Result<()> {
+    let call = match moved {
+        Moved::Broadcast { bytes, root } => Call::rooted(Kind::Broadcast, bytes, root),
+        Moved::AllGather(bytes) => Call::new(Kind::AllGather, bytes),
+        Moved::AllToAll(bytes) => Call::new(Kind::AllToAll, bytes),
+        Moved::Scan(bytes) => Call::new(Kind::Scan, bytes),
+        Moved::AllReduce(bytes) => Call::new(Kind::AllReduce, bytes),
+    };
+    team.meet(&team.enter(call)?)
+}
+
+/// Returns when every member has called it, at the end of its program: fails if another one makes
+/// any other collective call.
+#[track_caller]
+pub fn barrier_to_leave(team: &Team<'_>) -> Result<()> {
+    team.meet(&team.enter(Call::LEAVE)?)
 }
 
 /// What the members of a team that is to come into being have in common before.

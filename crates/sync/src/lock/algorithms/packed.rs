@@ -78,7 +78,10 @@ variants! {
 /// Takes the lock; returns whether it had to queue. \[RMALOCK16 listing 2\]
 pub fn acquire<V: Variant>(lock: &impl Halves) -> Result<bool> {
     let (mine, tail) = (lock.me().0 + 1, lock.half(lock.home(), Half::Tail));
-    let before = lock.with(|context| context.swap(tail, mine))?;
+    let before = lock.with(|context| match context.swap(tail, mine)? {
+        before if before > context.size() => Err(not_zero(before)),
+        before => Ok(before),
+    })?;
     lock.has_queued()?;
     if before == 0 {
         return Ok(false);
@@ -92,6 +95,33 @@ pub fn acquire<V: Variant>(lock: &impl Halves) -> Result<bool> {
         lock.with(|context| context.store(own, node & !GRANTED))?;
     }
     Ok(true)
+}
+
+#[cold]
+fn not_zero(word: u32) -> Error {
+    Error::InvalidState(format!(
+        "the word of the lock held {word}, which no lock leaves there: it must be zero before its \
+         first use, and nothing but the lock may write it"
+    ))
+}
+
+/// Returns the rank that holds the lock, as far as its words tell at this moment.
+pub fn holder(lock: &impl Halves) -> Result<Option<Rank>> {
+    let ranks = lock.with(|context| Ok(context.ranks()))?;
+    let load = |rank, half| lock.with(|context| context.load(lock.half(rank, half)));
+    let mut behind = Vec::with_capacity(ranks.len());
+    for rank in ranks {
+        behind.push(load(rank, Half::Node)? & !GRANTED);
+    }
+    let mut first = load(lock.home(), Half::Tail)?;
+    // From the last of the queue to the first, who is behind nobody; links may change meanwhile.
+    for _ in 0..behind.len() {
+        match behind.iter().position(|&successor| successor == first && first != 0) {
+            Some(ahead) => first = ahead as u32 + 1,
+            None => break,
+        }
+    }
+    Ok(first.checked_sub(1).map(Rank))
 }
 
 /// Takes the lock if it is free.

@@ -1,0 +1,103 @@
+//! Loops that fetch a word again and again until another rank has changed it.
+//!
+//! A loop of fetches from near memory never enters the fabric, and where ranks outnumber processors
+//! it may keep its processor from the very rank that is to change the word, until the system takes
+//! the processor away. So a rank that has fetched what it knew some times in a row lets others run.
+
+use std::cell::Cell;
+
+use farside_fabric::JobView;
+
+use crate::context::Context;
+
+/// So many fetches in a row that brought nothing new are one look at a word: then others run.
+const LOOK: u32 = 16;
+/// Loops poll few words.
+const WORDS: usize = 4;
+
+/// What a context has fetched lately.
+pub(crate) struct Polling {
+    /// Whether the ranks of this node outnumber its processors, and fetch without the fabric.
+    is_crowded: bool,
+    /// Where words were, and what they held.
+    known: [Cell<(usize, u64)>; WORDS],
+    /// How many fetches in a row have brought nothing new.
+    unchanged: Cell<u32>,
+}
+
+impl Polling {
+    pub(crate) fn new(job: &JobView<'_>) -> Polling {
+        let near = job.topology.ranks_of(job.topology.node_of(job.rank)).len();
+        Polling {
+            is_crowded: job.caps.direct && near > job.caps.processors as usize,
+            known: Default::default(),
+            unchanged: Cell::new(0),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
+    /// Returns whether the caller has looked at what it knows for long enough.
+    fn is_idle(&self, at: usize, held: u64) -> bool {
+        let known = &self.known[at / size_of::<u64>() % WORDS];
+        if known.replace((at, held)) != (at, held) {
+            self.unchanged.set(0);
+            return false;
+        }
+        self.unchanged.set((self.unchanged.get() + 1) % LOOK);
+        self.unchanged.get() == 0
+    }
+}
+
+impl Context {
+    /// Notes that the program has fetched a word of near memory without the fabric, from an address
+    /// of this process: a loop that does so, and finds the word unchanged, lets others run where
+    /// ranks outnumber processors. For interfaces that fetch by themselves; the context's own
+    /// operations do it.
+    #[inline(always)]
+    pub fn note_fetch(&self, at: usize, held: u64) {
+        if self.polling().is_crowded() {
+            self.look_at(at, held);
+        }
+    }
+
+    /// Likewise, of a few bytes.
+    #[inline(always)]
+    pub fn note_fetched_bytes(&self, at: usize, bytes: &[u8]) {
+        if self.polling().is_crowded() && bytes.len() <= size_of::<u64>() {
+            let mut held = [0; size_of::<u64>()];
+            held[..bytes.len()].copy_from_slice(bytes);
+            self.look_at(at, u64::from_ne_bytes(held));
+        }
+    }
+
+    #[inline(never)]
+    fn look_at(&self, at: usize, held: u64) {
+        if self.polling().is_idle(at, held) {
+            self.fabric().relax();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(polling: &Polling, fetches: impl Iterator<Item = (usize, u64)>) -> usize {
+        fetches.filter(|&(at, held)| polling.is_idle(at, held)).count()
+    }
+
+    #[test]
+    fn only_fetches_that_bring_nothing_new_are_polls() {
+        let known = Default::default();
+        let polling = Polling { is_crowded: true, known, unchanged: Cell::new(0) };
+        assert_eq!(looks(&polling, (0..1000).map(|at| (8 * at, 7))), 0, "a walk");
+        assert_eq!(looks(&polling, (0..1000).map(|count| (64, count))), 0, "a counter");
+        assert_eq!(looks(&polling, (0..=160).map(|_| (64, 7))), 10, "a word");
+        let two = (0..162).map(|turn| (64 + 8 * (turn % 2), 7));
+        assert_eq!(looks(&polling, two), 10, "two words in turns");
+    }
+}
