@@ -97,6 +97,7 @@ impl Checked {
             2 * least
         };
         let told = Arc::new(Told {
+            below: inner.watch(),
             state,
             lane,
             place: AtomicU64::new(0),

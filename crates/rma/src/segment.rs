@@ -1,8 +1,12 @@
 //! What a window is made of, without its type: a segment with a part on every member.
 
+use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
 
-use farside_fabric::{Connection, Error, Mapped, Rank, Result, SegmentId, Watch};
+use farside_fabric::{
+    Connection, Error, Mapped, OwnAccess, OwnPlace, Rank, Result, SegmentId, Watch,
+};
 
 /// A segment as this rank sees it. What it takes to know it grows with the ranks of the node, not
 /// of the job, where all parts are of one length.
@@ -20,7 +24,7 @@ pub(crate) struct Segment {
     /// This rank, and its part.
     pub(crate) me: Rank,
     pub(crate) own: Mapped,
-    /// What is told of accesses to the own part, if this job is checked for races.
+    /// What is told of accesses to the own part, if this job is checked for races or explored.
     pub(crate) watch: Option<Arc<dyn Watch>>,
 }
 
@@ -112,6 +116,24 @@ impl Segment {
         Ok(Segment { id, ranks, first_near, near, lengths, members, traffic, me, own, watch })
     }
 
+    /// Tells a checker, if there is one, of an access to the own part.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn tell_own(&self, offset: u64, bytes: u64, writes: bool) {
+        if let Some(watch) = &self.watch {
+            tell_own(&**watch, self.id, offset..offset + bytes, writes);
+        }
+    }
+
+    /// Tells a checker, if there is one, that it cannot follow what is lent.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn tell_lent(&self, what: &'static str) {
+        if let Some(watch) = &self.watch {
+            watch.blind(what, Location::caller());
+        }
+    }
+
     /// Whether what is posted to it counts as landings.
     #[inline]
     pub(crate) fn is_counted(&self) -> bool {
@@ -149,6 +171,21 @@ impl Segment {
         let segment_bytes = self.part(rank).map_or(0, |part| part.bytes);
         Error::OutOfRange { rank, segment: self.id, offset, bytes, segment_bytes }
     }
+}
+
+/// Tells a checker that this rank is about to read or write memory of its own.
+#[track_caller]
+pub(crate) fn tell_own(watch: &dyn Watch, segment: SegmentId, bytes: Range<u64>, writes: bool) {
+    watch.own(&OwnAccess {
+        owner: None,
+        segment,
+        offset: bytes.start,
+        bytes: bytes.end - bytes.start,
+        writes,
+        place: OwnPlace::Rust(Location::caller()),
+        is_instruction: true,
+        until: None,
+    });
 }
 
 impl Lengths {
