@@ -1,11 +1,13 @@
 //! A check: a protocol, what is expected of it, and how it is explored.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use farside::Result;
 use farside::sim::{
-    Policy, Program, Progress, Reduction, Report, Run, Simulation, explore, replay, simulation,
+    Event, Policy, Program, Progress, Reduction, Report, Run, Simulation, explore, final_states,
+    replay, simulation,
 };
 
 use crate::property::Promise;
@@ -115,6 +117,9 @@ pub enum Outcome {
     Exhaustive,
     /// As many random schedules were tried as were wanted, and nothing was found.
     Sampled,
+    /// Every schedule was tried that differs in what is seen, and nothing was found; but ranks used
+    /// memory in a way that cannot be followed ([`Report::unseen`]).
+    Partial,
     /// A limit ended it, and nothing was found until then: nothing is known of the rest.
     Bounded,
     /// The fault was found that is there on purpose.
@@ -140,6 +145,7 @@ impl fmt::Display for Outcome {
         f.pad(match self {
             Outcome::Exhaustive => "exhaustive",
             Outcome::Sampled => "sampled",
+            Outcome::Partial => "partial",
             Outcome::Bounded => "bounded",
             Outcome::Caught => "caught",
             Outcome::Shown => "shown",
@@ -336,7 +342,10 @@ impl Check {
             problem = (subject.in_the_end)().err();
         }
         let outcome = match (self.expectation, &problem) {
-            (Expectation::Passes, None) if report.complete => Outcome::Exhaustive,
+            (Expectation::Passes, None) if report.complete && report.unseen.is_empty() => {
+                Outcome::Exhaustive
+            }
+            (Expectation::Passes, None) if report.complete => Outcome::Partial,
             (Expectation::Passes, None) if is_sampled => Outcome::Sampled,
             (Expectation::Passes, None) => Outcome::Bounded,
             (Expectation::Passes, Some(_)) => Outcome::Failed,
@@ -350,6 +359,19 @@ impl Check {
             (_, None) => Outcome::Survived,
         };
         Ok(Finding { outcome, problem, report })
+    }
+
+    /// Tries up to `runs_max` schedules; returns what memory held at the ends of those that passed,
+    /// as digests with the events of a run that led there, beside the report.
+    pub fn final_states(
+        &self,
+        setup: &Setup,
+        policy: Policy,
+        runs_max: u64,
+    ) -> Result<(BTreeMap<u64, Vec<Event>>, Report)> {
+        let simulation = setup.simulation()?.digests(true);
+        let subject = (self.subject)(setup);
+        Ok(final_states(&simulation, &subject.program, policy, runs_max))
     }
 
     /// Runs one schedule of it again.

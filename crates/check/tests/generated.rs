@@ -1,5 +1,6 @@
 //! Generated litmus tests: the simulator against the axioms of the memory model.
 
+use farside::sim::Reduction;
 use farside_check::generated::Litmus;
 use farside_check::generated::axioms::Axioms;
 use farside_fabric::random::SplitMix;
@@ -26,6 +27,40 @@ fn the_simulator_shows_what_the_axioms_allow_and_nothing_else() {
     compare(1, count(1000), |random| Litmus::random(random, 2, 3));
     compare(2, count(500), |random| Litmus::random(random, 3, 2));
     compare(3, count(500), Litmus::random_passing);
+}
+
+/// With reduction and without, programs that use their own memory directly have the same outcomes.
+/// Those with too many schedules do not count.
+fn compare_reductions(seed: u64, programs: usize, ranks: u32, operations: usize) {
+    const RUNS_MAX: u64 = 5_000;
+    let (mut random, mut compared) = (SplitMix::new(seed), 0);
+    while compared < programs {
+        let litmus = Litmus::random_direct(&mut random, ranks, operations);
+        let explored = |reduction, runs_max| {
+            let all = litmus.explored_by(reduction, runs_max);
+            all.unwrap_or_else(|problem| panic!("seed {seed}: {problem}\n{litmus}"))
+        };
+        let Some(all) = explored(Reduction::None, RUNS_MAX) else { continue };
+        let reduced = explored(Reduction::Sources, u64::MAX);
+        assert_eq!(
+            reduced.as_ref(),
+            Some(&all),
+            "seed {seed}, with and without reduction:\n{litmus}"
+        );
+        compared += 1;
+    }
+    println!("{compared} programs of {ranks} ranks with up to {operations} operations each");
+}
+
+#[test]
+fn reduction_loses_no_outcome_of_direct_accesses() {
+    let count = |usual: usize| match std::env::var_os("FARSIDE_LONG") {
+        Some(_) => 25 * usual,
+        None => usual,
+    };
+    compare_reductions(11, count(200), 2, 3);
+    compare_reductions(12, count(100), 2, 4);
+    compare_reductions(13, count(100), 3, 2);
 }
 
 #[test]

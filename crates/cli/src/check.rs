@@ -2,7 +2,7 @@
 
 mod program;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -47,9 +47,10 @@ Examples:
 /// A program of your own whose main function is `#[farside::main]`, or that lists several with
 /// `farside::check::main!`, is explored when its file is named; races are failures there.
 ///
-/// `exhaustive` means that every schedule was tried, `sampled` that as many random ones were tried
-/// as the check has, `bounded` that a limit ended it before that: nothing was found, and nothing is
-/// known of the rest.
+/// `exhaustive` means that every schedule was tried and passed, `partial` that memory was used in a
+/// way that the exploration cannot follow, so that schedules may be missing, `sampled` that as many
+/// random ones were tried as the check has, `bounded` that a limit ended it before that: no failure
+/// was found, and nothing is known of the rest.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -158,6 +159,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         "schedules/s",
     ]);
     let (mut failures, mut counts) = (Vec::new(), BTreeMap::new());
+    let mut unseen = BTreeSet::new();
     for check in &chosen {
         let one = One::explore(check, &arguments)?;
         table.add_row(one.row());
@@ -166,6 +168,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         *counts.entry(one.finding.outcome).or_insert(0) += 1;
+        unseen.extend(one.finding.report.unseen.iter().map(ToString::to_string));
         if !one.is_good(&arguments) {
             failures.push(one.describe(arguments.seed));
         }
@@ -177,6 +180,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{table}\n{}", summary(&counts))?;
+    for unseen in &unseen {
+        writeln!(out, "not seen by the exploration: {unseen}")?;
+    }
     for failure in &failures {
         writeln!(out, "\n{failure}")?;
     }
@@ -315,7 +321,7 @@ impl One<'_> {
         let report = &self.finding.report;
         let color = match self.finding.outcome {
             Outcome::Exhaustive | Outcome::Caught | Outcome::Shown => Color::Green,
-            Outcome::Sampled => Color::Cyan,
+            Outcome::Partial | Outcome::Sampled => Color::Cyan,
             Outcome::Bounded => Color::Yellow,
             Outcome::Failed | Outcome::Survived => Color::Red,
         };
@@ -356,7 +362,8 @@ impl One<'_> {
             "pruned": report.pruned,
             "steps": report.steps,
             "depth_max": report.depth_max,
-            "complete": report.complete,
+            "complete": report.complete && report.unseen.is_empty(),
+            "unseen": report.unseen.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "time_s": self.time.as_secs_f64(),
             "schedules_per_s": self.rate(),
             "problem": self.finding.problem,

@@ -33,6 +33,8 @@ const TESTS: &[(&str, fn())] = &[
     ("what_makes_no_sense_is_refused", what_makes_no_sense_is_refused),
     ("a_job_inside_is_a_job_of_its_own", a_job_inside_is_a_job_of_its_own),
     ("its_schedules_are_explored", its_schedules_are_explored),
+    ("only_the_schedule_that_fails_is_heard", only_the_schedule_that_fails_is_heard),
+    ("a_limit_or_an_interruption_is_not_a_pass", a_limit_or_an_interruption_is_not_a_pass),
     ("a_race_is_explained_and_cured", a_race_is_explained_and_cured),
     ("several_programs_are_chosen_by_name", several_programs_are_chosen_by_name),
 ];
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
 mod program {
     use std::io::Read as _;
     use std::process::ExitCode;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use farside::{Error, Rank, World};
 
@@ -119,6 +122,25 @@ mod program {
                 } else {
                     world.wait(flag.at(Rank(1), 0), |flag| flag == 1)?;
                     data.own().get(0)?;
+                }
+            }
+            ["talks", ref whether @ ..] => {
+                let words = world.words(1)?;
+                println!("rank {} speaks", me.0);
+                let before = world.fetch_add(words.at(Rank(0), 0), 1)?;
+                let is_second = me == Rank(0) && before == 1;
+                assert!(*whether != ["fails"] || !is_second, "rank 0 came second");
+            }
+            ["interrupts"] => {
+                let words = world.words(1)?;
+                farside::check::begin(world);
+                static RUNS: AtomicU32 = AtomicU32::new(0);
+                if me == Rank(0) && RUNS.fetch_add(1, Ordering::Relaxed) == 500 {
+                    let parent = std::os::unix::process::parent_id().to_string();
+                    std::process::Command::new("kill").args(["-INT", &parent]).status()?;
+                }
+                for _ in 0..5 {
+                    world.fetch_add(words.at(Rank(0), 0), 1)?;
                 }
             }
             ["start", ref command @ ..] => {
@@ -396,6 +418,35 @@ fn its_schedules_are_explored() {
     farside(["check", "./nowhere"]).run().fails_with(&["./nowhere"]);
     farside(["check", "litmus/tickets", "--torn"]).run().fails_with(&["--torn"]);
     check(&["--mutants"], &words).run().fails_with(&["--mutants"]);
+}
+
+fn only_the_schedule_that_fails_is_heard() {
+    let finished = check(&["--ranks", "2"], &["program", "talks"]).run().ends_with(0);
+    let text = finished.stdout();
+    assert!(!text.contains("speaks"), "{text}");
+    for part in ["passed in all schedules", ", after 100 random ones"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let failed = check(&["--ranks", "2"], &["program", "talks", "fails"]).run().ends_with(1);
+    let (text, errors) = (failed.stdout(), failed.stderr());
+    assert_eq!(text.matches("rank 0 speaks").count(), 1, "{text}");
+    assert_eq!(errors.matches("panicked at").count(), 1, "{errors}");
+    // The allocation is explored, and not shown.
+    for part in
+        ["rank 0 came second", "before the program's first operation", "at word 0 of window "]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains(" 1  0 .  "), "{text}");
+}
+
+fn a_limit_or_an_interruption_is_not_a_pass() {
+    let options = ["--ranks", "3", "--budget", "0"];
+    let bounded = check(&options, &["program", "count"]).run().ends_with(0);
+    assert!(bounded.stdout().contains("NOT PASSED (bounded)"), "{}", bounded.stdout());
+    let stopped = check(&["--ranks", "3"], &["program", "interrupts"]).run().ends_with(130);
+    let text = stopped.stdout();
+    assert!(text.contains("main: ") && text.contains("nothing is known of the rest"), "{text}");
 }
 
 fn a_race_is_explained_and_cured() {

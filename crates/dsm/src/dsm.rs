@@ -1,6 +1,7 @@
 //! Shared memory, as a program sees it.
 
 use std::ops::Range;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -97,7 +98,13 @@ impl<'w, V: Variant> Dsm<'w, V> {
             None => ContextHandle::Borrowed(world),
         };
         let own = match &domain {
-            Some(domain) => Some(domain.copy().base()),
+            Some(domain) => {
+                // Ranks of a node use it as memory, and so do the tables of its pages.
+                if let Some(watch) = world.watch() {
+                    watch.blind("shared pages", Location::caller());
+                }
+                Some(domain.copy().base())
+            }
             None => NonNull::new(memory.copy.own().as_ptr().cast::<u8>()),
         };
         let own =

@@ -133,7 +133,8 @@ pub trait Fabric: Send {
         None
     }
 
-    /// Returns what is told of places and of own memory, if this connection checks for races.
+    /// Returns what is told of places and of own memory, if this connection checks for races or
+    /// explores schedules.
     fn watch(&self) -> Option<Arc<dyn Watch>> {
         None
     }

@@ -1,63 +1,69 @@
-//! The [`Watch`] extension: what a checker of races is told besides the operations themselves.
+//! The [`Watch`] extension: what a connection is told besides the operations themselves.
 //!
 //! An operation of the waist does not carry the line of the program that it comes from, and the
 //! memory of a rank itself is read and written without any operation. A connection that checks for
-//! races offers a [`Watch`], and the layers above tell it both. All others offer none, and nothing
-//! is told.
+//! races, or that explores schedules, offers a [`Watch`], and the layers above tell it both. All
+//! others offer none, and nothing is told.
 
 use std::panic::Location;
 
 use crate::address::{Rank, SegmentId, Word};
 
-/// What a connection that checks for races is told besides operations.
+/// What a connection that checks for races, or explores schedules, is told besides operations. The
+/// first two methods concern both; the others are for races, and do nothing by default.
 pub trait Watch: Send + Sync {
-    /// Says where the program called the operation that follows on this connection.
-    fn at(&self, place: &'static Location<'static>);
-    /// Says, until it is told otherwise, how operations of an interface of another language are to
-    /// be taken; `None` if they are Rust's.
-    fn foreign(&self, foreign: Option<Foreign>);
-    /// Returns the number of a place in a program of another language.
-    fn place(&self, name: &str) -> u32;
-    /// Says that the program uses a segment, whose elements have so many bytes: others belong to
-    /// protocols, and are not checked.
-    fn program(&self, segment: SegmentId, element: u64);
-    /// Says whether the program uses words of a segment that is shared with protocols.
-    fn words(&self, segment: SegmentId, offset: u64, bytes: u64, is_program: bool);
-    /// Gives a segment a name for reports.
-    fn name(&self, segment: SegmentId, name: &str);
-    /// Says that this rank reads or writes memory of its own by plain instructions.
+    /// Says that this rank is about to read or write memory of its own by plain instructions. When
+    /// this returns, it does so at once.
     fn own(&self, access: &OwnAccess);
-    /// Says that this rank has seen the value of a word of its own memory and goes on because of
-    /// it.
-    fn acquire(&self, at: Word);
-    /// Says whether the operations that follow are a library's own, in a collective: their flushes
-    /// complete nothing of the program's.
-    fn aside(&self, is_aside: bool);
-    /// Says that all that this connection has started or posted is complete.
-    fn completed(&self);
     /// Says that memory is lent to the program in a way that cannot be followed.
     fn blind(&self, what: &'static str, place: &'static Location<'static>);
+    /// Says where the program called the operation that follows on this connection.
+    fn at(&self, _place: &'static Location<'static>) {}
+    /// Says, until it is told otherwise, how operations of an interface of another language are to
+    /// be taken; `None` if they are Rust's.
+    fn foreign(&self, _foreign: Option<Foreign>) {}
+    /// Returns the number of a place in a program of another language.
+    fn place(&self, _name: &str) -> u32 {
+        0
+    }
+    /// Says that the program uses a segment, whose elements have so many bytes: others belong to
+    /// protocols, and are not checked.
+    fn program(&self, _segment: SegmentId, _element: u64) {}
+    /// Says whether the program uses words of a segment that is shared with protocols.
+    fn words(&self, _segment: SegmentId, _offset: u64, _bytes: u64, _is_program: bool) {}
+    /// Gives a segment a name for reports.
+    fn name(&self, _segment: SegmentId, _name: &str) {}
+    /// Says that this rank has seen the value of a word of its own memory and goes on because of
+    /// it.
+    fn acquire(&self, _at: Word) {}
+    /// Says whether the operations that follow are a library's own, in a collective: their flushes
+    /// complete nothing of the program's.
+    fn aside(&self, _is_aside: bool) {}
+    /// Says that all that this connection has started or posted is complete.
+    fn completed(&self) {}
     /// Says that the program uses something that is not looked into, in words such as "shared
     /// pages".
-    fn unseen(&self, what: &'static str);
+    fn unseen(&self, _what: &'static str) {}
     /// Says that a buffer of a non-blocking operation was used before its completion.
-    fn reused(&self, reuse: &Reuse);
+    fn reused(&self, _reuse: &Reuse) {}
     /// Makes a strand, which knows what `from` knows, or nothing, and returns its number. A strand
     /// is a part of a rank's program that runs in order, as a thread does. Each rank begins with
     /// strand 0, and so does each of its threads.
-    fn new_strand(&self, from: Option<u32>) -> u32;
+    fn new_strand(&self, _from: Option<u32>) -> u32 {
+        0
+    }
     /// Says that the calling thread goes on with a strand.
-    fn enter_strand(&self, strand: u32);
+    fn enter_strand(&self, _strand: u32) {}
     /// Says that what `from` has done so far is before what `into` does from now on; `None` are
     /// all strands of the rank.
-    fn join_strands(&self, into: Option<u32>, from: Option<u32>);
+    fn join_strands(&self, _into: Option<u32>, _from: Option<u32>) {}
     /// Says that a strand is over, or no longer needed.
-    fn end_strand(&self, strand: u32);
+    fn end_strand(&self, _strand: u32) {}
     /// Says that the calling thread releases an object of its process, such as a mutex, or that it
     /// has acquired it.
-    fn object(&self, object: u64, releases: bool);
+    fn object(&self, _object: u64, _releases: bool) {}
     /// Says that private memory has become other memory.
-    fn forget(&self, address: usize, bytes: usize);
+    fn forget(&self, _address: usize, _bytes: usize) {}
 }
 
 /// Where private memory, which no segment has, stands in reports of accesses to it.

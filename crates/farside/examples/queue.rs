@@ -11,9 +11,9 @@ fn task(number: u64) -> u64 {
     1000 + number
 }
 
-#[farside::main]
-fn main(world: &World) -> Result<()> {
-    let is_hasty = std::env::args().nth(1).is_some_and(|word| word == "hasty");
+/// Hands all tasks out, one to each of the others. In haste, nothing orders a task and the count
+/// that tells of it.
+pub fn hand_out(world: &World, is_hasty: bool) -> Result<()> {
     let home = Rank(world.size() - 1);
     let count = u64::from(home.0);
     let tasks = world.window::<u64>(home.index())?;
@@ -43,4 +43,10 @@ fn main(world: &World) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[farside::main]
+fn main(world: &World) -> Result<()> {
+    let is_hasty = std::env::args().nth(1).is_some_and(|word| word == "hasty");
+    hand_out(world, is_hasty)
 }

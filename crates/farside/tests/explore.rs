@@ -71,8 +71,8 @@ fn a_deadlock_says_who_waits_for_what() {
         |world, words| world.wait(words.at(world.rank(), 0), |word| word == 7).map(drop),
     );
     let failure = explore_all(2, &stuck, Reduction::Sources).failure.expect("a deadlock");
-    assert!(failure.problem.contains("deadlock: rank 0 waits on segment"), "{}", failure.problem);
-    assert!(failure.problem.contains("rank 1 waits on segment"), "{}", failure.problem);
+    assert!(failure.problem.contains("deadlock: rank 0 waits for word"), "{}", failure.problem);
+    assert!(failure.problem.contains("rank 1 waits for word"), "{}", failure.problem);
 }
 
 /// How a survivor learns of a death: rank 1 waits for a signal that rank 0 may not live to send.

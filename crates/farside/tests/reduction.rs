@@ -5,9 +5,14 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+use farside::check::{Check, Outcome};
 use farside::fabric::{Atomic, Word};
 use farside::sim::{Policy, Program, Reduction, Simulation, explore, program, simulation};
 use farside::{Error, ExitCause, HandlerId, Node, Rank, Result, Words, World};
+
+#[path = "../examples/queue.rs"]
+#[allow(dead_code, reason = "its main function is that of the example")]
+mod queue;
 
 /// What a rank of a random program does.
 #[derive(Debug, Clone, Copy)]
@@ -303,4 +308,15 @@ fn a_wait_that_begins_late_sees_what_was_there_before() {
         vec![Op::Load(0), Op::Load(0), Op::Load(0), Op::Load(0), Op::Wait(2, 1), Op::Load(3)];
     let found = outcomes_of_both(&[writer, waiter]);
     assert!(found.iter().any(|seen| seen[1] == "0 0 0 0 5 0 "), "{found:?}");
+}
+
+#[test]
+fn an_example_comes_to_the_same() {
+    for (is_hasty, outcome) in [(false, Outcome::Exhaustive), (true, Outcome::Failed)] {
+        for policy in ["exhaustive", "unreduced"] {
+            let check = Check::new(2).policy(policy).races(false);
+            let finding = check.explore(move |world| queue::hand_out(world, is_hasty)).unwrap();
+            assert_eq!(finding.outcome, outcome, "{policy}, hasty: {is_hasty}");
+        }
+    }
 }

@@ -216,7 +216,7 @@ fn a_deadlock_is_reported() {
         world.wait(words.at(world.rank(), 0), |word| word == 7).map(drop)
     });
     let text = error.unwrap_err().to_string();
-    assert!(text.contains("deadlock") && text.contains("rank 2 waits on"), "{text}");
+    assert!(text.contains("deadlock") && text.contains("rank 2 waits for"), "{text}");
 }
 
 #[test]

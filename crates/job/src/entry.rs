@@ -49,6 +49,8 @@ pub struct Explored {
     pub seed: Option<u64>,
     /// How many schedules at most.
     pub schedules: Option<u64>,
+    /// How long it may take, in milliseconds.
+    pub budget_ms: Option<u64>,
     /// How many ranks may die.
     pub deaths: Option<u32>,
     /// Whether long puts and gets are torn.
@@ -69,6 +71,7 @@ impl Explored {
         lines.push_each("policy", &self.policy);
         lines.push_each("seed", self.seed);
         lines.push_each("schedules", self.schedules);
+        lines.push_each("budget", self.budget_ms);
         lines.push_each("deaths", self.deaths);
         lines.push("torn", self.torn);
         lines.push("ignores-races", self.ignores_races);
@@ -84,6 +87,7 @@ impl Explored {
             policy: lines.text("policy"),
             seed: lines.find_number("seed")?,
             schedules: lines.find_number("schedules")?,
+            budget_ms: lines.find_number("budget")?,
             deaths: lines.find_number("deaths")?,
             torn: lines.number("torn")?,
             ignores_races: lines.number("ignores-races")?,

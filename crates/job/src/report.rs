@@ -1,4 +1,5 @@
-//! What a program's entry tells its launcher: that it obeys, a summary, and a recording.
+//! What a program's entry tells its launcher: that it obeys, how far it is, a summary, and a
+//! recording.
 //!
 //! The report is a file in memory that the launcher holds open and that the program reaches through
 //! `/proc`. It has no name in any directory, so nothing is left of it when the launcher is killed.
@@ -28,6 +29,8 @@ pub struct ReportFile {
 pub struct Report {
     /// Whether the program has an entry that obeyed.
     pub taken: bool,
+    /// How far it was when it last said so.
+    pub progress: Option<String>,
     /// What it says about the run, line by line.
     pub summary: Vec<String>,
     /// The operations of all ranks, if they were recorded.
@@ -60,6 +63,7 @@ impl ReportFile {
             match line.split_once(' ') {
                 Some(("topology", rest)) => topology = Some(Recording::topology(rest)?),
                 Some(("slice", rest)) => slices.push(Recording::slice(rest)?),
+                Some(("progress", rest)) => report.progress = Some(rest.to_owned()),
                 Some(("summary", rest)) => report.summary.push(rest.to_owned()),
                 _ if line == TAKEN => report.taken = true,
                 _ => return Err(Error::Join(format!("the program reports {line:?}"))),
@@ -84,6 +88,12 @@ impl Entry {
             )));
         }
         append(&mut file, &format!("{TAKEN}\n"))
+    }
+
+    /// Tells the launcher how far it is, in one line: in case that it is ended before it has a
+    /// summary.
+    pub fn progress(&self, text: &str) -> Result<()> {
+        append(&mut self.open()?, &format!("progress {text}\n"))
     }
 
     /// Tells the launcher something about the run, for people.
@@ -134,12 +144,15 @@ mod tests {
             report: file.path(),
         };
         entry.take().unwrap();
+        entry.progress("begins").unwrap();
+        entry.progress("goes on").unwrap();
         entry.summarize("one\ntwo").unwrap();
         let recording = Recording::new(Topology::flat(3), Vec::new());
         entry.record(&recording).unwrap();
         entry.record(&recording).unwrap();
         let report = file.read().unwrap();
         assert!(report.taken);
+        assert_eq!(report.progress.as_deref(), Some("goes on"));
         assert_eq!(report.summary, ["one", "two"]);
         assert_eq!(report.recording.unwrap().topology.ranks(), 3);
     }

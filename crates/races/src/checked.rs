@@ -101,6 +101,7 @@ impl Checked {
             CONTEXT_LANES * least
         };
         let told = Arc::new(Told {
+            below: inner.watch(),
             state,
             lane,
             place: AtomicU64::new(0),

@@ -48,6 +48,8 @@ thread_local! {
 /// What a context's watch is told.
 pub(crate) struct Told {
     pub(crate) state: Arc<RankState>,
+    /// What the connection underneath is told, if it explores schedules.
+    pub(crate) below: Option<Arc<dyn Watch>>,
     pub(crate) lane: usize,
     /// The address of the place of the next operation in Rust.
     pub(crate) place: AtomicU64,
@@ -275,11 +277,17 @@ impl Watch for Told {
     }
 
     fn program(&self, segment: SegmentId, element: u64) {
+        if let Some(below) = &self.below {
+            below.program(segment, element);
+        }
         locked(&self.state.program).insert(segment, element);
         self.run(&[Call::NameSegment { segment, element: element as u32, name: None }]);
     }
 
     fn words(&self, segment: SegmentId, offset: u64, bytes: u64, is_program: bool) {
+        if let Some(below) = &self.below {
+            below.words(segment, offset, bytes, is_program);
+        }
         let mut words = locked(&self.state.words);
         for word in (offset..offset + bytes).step_by(8).map(|offset| (segment, offset / 8)) {
             match is_program {
@@ -294,17 +302,15 @@ impl Watch for Told {
     }
 
     fn own(&self, own: &OwnAccess) {
-        let is_seen = is_private(own.segment) || self.is_program(own.segment, own.offset);
-        if own.bytes == 0 || !is_seen {
-            return;
+        let place = self.place_of_own(own);
+        if place.is_some() {
+            // The next operation fails, too.
+            let _ = self.before(place);
         }
-        let place = match own.place {
-            OwnPlace::Rust(place) => self.note_place(place),
-            OwnPlace::Foreign(place) => Some(place),
-        };
+        if let Some(below) = &self.below {
+            below.own(own);
+        }
         let Some(place) = place else { return };
-        // The next operation fails, too.
-        let _ = self.before(Some(place));
         let name = match (own.writes, own.until.is_some()) {
             (false, false) => "read",
             (true, false) => "write",
@@ -347,6 +353,9 @@ impl Watch for Told {
     }
 
     fn blind(&self, what: &'static str, place: &'static Location<'static>) {
+        if let Some(below) = &self.below {
+            below.blind(what, place);
+        }
         if let Some(place) = self.note_place(place) {
             self.run(&[Call::Blind { what, place }]);
         }
@@ -432,6 +441,18 @@ fn kind_of(atomicity: Atomicity) -> u8 {
 }
 
 impl Told {
+    /// Returns the place of an access to own memory, if it is looked at.
+    fn place_of_own(&self, own: &OwnAccess) -> Option<u32> {
+        let is_seen = is_private(own.segment) || self.is_program(own.segment, own.offset);
+        if own.bytes == 0 || !is_seen {
+            return None;
+        }
+        match own.place {
+            OwnPlace::Rust(place) => self.note_place(place),
+            OwnPlace::Foreign(place) => Some(place),
+        }
+    }
+
     pub(crate) fn see_wait(&self, at: Word, place: u32) {
         let access = Access {
             actor: self.actor(),

@@ -11,7 +11,7 @@ use farside_fabric::{Atomic, Condition, Error, Event, Mapped, Node, Rank, Result
 
 use crate::activity::{Purpose, Waiting};
 use crate::context::Context;
-use crate::segment::Segment;
+use crate::segment::{Segment, tell_own};
 use crate::waiting::FailureScope;
 
 /// What one context counts, once that is wanted.
@@ -84,6 +84,9 @@ impl Context {
     /// counted. For the node's first rank.
     pub fn landed(&self) -> Result<u64> {
         let (word, own) = self.landed_word()?;
+        if let Some(watch) = self.watch() {
+            tell_own(&**watch, word.segment, word.offset..word.offset + 8, false);
+        }
         Ok(own.atomic(word.offset, Width::W64, Atomic::Load).unwrap_or(0) as u64)
     }
 

@@ -1,8 +1,12 @@
 //! What a window is made of, without its type: a segment with a part on every member.
 
+use std::ops::Range;
+use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-use farside_fabric::{Connection, Error, Mapped, Rank, Result, SegmentId, Watch};
+use farside_fabric::{
+    Connection, Error, Mapped, OwnAccess, OwnPlace, Rank, Result, SegmentId, Watch,
+};
 
 use crate::failed_calls::FailedCalls;
 
@@ -22,7 +26,7 @@ pub(crate) struct Segment {
     /// This rank, and its part.
     pub(crate) me: Rank,
     pub(crate) own: Mapped,
-    /// What is told of accesses to the own part, if this job is checked for races.
+    /// What is told of accesses to the own part, if this job is checked for races or explored.
     pub(crate) watch: Option<Arc<dyn Watch>>,
     /// Where it is noted which call of the program has failed.
     pub(crate) failed: Arc<FailedCalls>,
@@ -138,6 +142,24 @@ impl Segment {
         self.name.get().map_or_else(|| "this window".into(), |name| format!("window {name:?}"))
     }
 
+    /// Tells a checker, if there is one, of an access to the own part.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn tell_own(&self, offset: u64, bytes: u64, writes: bool) {
+        if let Some(watch) = &self.watch {
+            tell_own(&**watch, self.id, offset..offset + bytes, writes);
+        }
+    }
+
+    /// Tells a checker, if there is one, that it cannot follow what is lent.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn tell_lent(&self, what: &'static str) {
+        if let Some(watch) = &self.watch {
+            watch.blind(what, Location::caller());
+        }
+    }
+
     /// Whether what is posted to it counts as landings.
     #[inline]
     pub(crate) fn is_counted(&self) -> bool {
@@ -175,6 +197,22 @@ impl Segment {
         let segment_bytes = self.part(rank).map_or(0, |part| part.bytes);
         Error::OutOfRange { rank, segment: self.id, offset, bytes, segment_bytes }
     }
+}
+
+/// Tells a checker that this rank is about to read or write memory of its own.
+#[track_caller]
+pub(crate) fn tell_own(watch: &dyn Watch, segment: SegmentId, bytes: Range<u64>, writes: bool) {
+    watch.own(&OwnAccess {
+        owner: None,
+        segment,
+        offset: bytes.start,
+        bytes: bytes.end - bytes.start,
+        writes,
+        place: OwnPlace::Rust(Location::caller()),
+        is_instruction: true,
+        until: None,
+        is_signalled: false,
+    });
 }
 
 impl Lengths {

@@ -1,10 +1,9 @@
 //! Windows: memory with a part on every member, allocated and freed by all of them together.
 
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
-use farside_fabric::{Error, OwnAccess, OwnPlace, Rank, Result, SegmentId};
+use farside_fabric::{Error, Rank, Result, SegmentId};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
@@ -212,35 +211,21 @@ impl<'w, T: Plain> Own<'w, T> {
         }
     }
 
-    /// Tells the checker of races, if there is one, of an access to these elements.
+    /// Tells a checker, if there is one, of an access to these elements.
     #[inline]
     #[track_caller]
     fn tell(&self, index: usize, count: usize, writes: bool) {
-        if let Some(watch) = &self.segment.watch
-            && index.checked_add(count).is_some_and(|end| end <= self.len())
-        {
+        if index.checked_add(count).is_some_and(|end| end <= self.len()) {
             let size = size_of::<T>() as u64;
-            watch.own(&OwnAccess {
-                owner: None,
-                segment: self.segment.id,
-                offset: index as u64 * size,
-                bytes: count as u64 * size,
-                writes,
-                place: OwnPlace::Rust(Location::caller()),
-                is_instruction: true,
-                until: None,
-                is_signalled: false,
-            });
+            self.segment.tell_own(index as u64 * size, count as u64 * size, writes);
         }
     }
 
-    /// Tells the checker of races, if there is one, that it cannot follow what is lent.
+    /// Tells a checker, if there is one, that it cannot follow what is lent.
     #[inline]
     #[track_caller]
     fn tell_lent(&self, what: &'static str) {
-        if let Some(watch) = &self.segment.watch {
-            watch.blind(what, Location::caller());
-        }
+        self.segment.tell_lent(what);
     }
 
     #[track_caller]

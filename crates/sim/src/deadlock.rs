@@ -1,7 +1,8 @@
 //! The report of a deadlock.
 
-use farside_fabric::{Condition, Event as Awaited, Wait};
+use farside_fabric::{Condition, Event as Awaited, Wait, Word};
 
+use crate::event::{number, place_name};
 use crate::machine::{Doing, Machine, Member};
 
 impl Machine {
@@ -16,6 +17,7 @@ impl Machine {
                     return format!("{waiting}{why}");
                 }
                 Doing::Flushes(target) => format!("waits for what it posted to {target}"),
+                Doing::Accesses { .. } => "is about to use its own memory".to_owned(),
                 Doing::NeedsRoom => "waits for one of its posted operations to land".to_owned(),
                 Doing::Relaxes { .. } => "polls memory that nobody changes any more".to_owned(),
                 Doing::Runs(_) => "runs".to_owned(),
@@ -32,8 +34,9 @@ impl Machine {
 pub(crate) fn waiting(rank: usize, wait: &Wait<'_>) -> String {
     let word = |condition: &Condition<'_>| {
         let held = condition.memory.look(condition.at.offset, condition.at.width);
-        let held = held.map_or(0, |word| word.load());
-        format!("{} byte {} (holds {held:#x})", condition.at.segment, condition.at.offset)
+        let held = number(held.map_or(0, |word| word.load()).into());
+        let Word { segment, offset, width, .. } = condition.at;
+        format!("{} (holds {held})", place_name(segment, offset, width.bytes()))
     };
     let called = wait.lasting.map(|lasting| format!(" in {}", lasting.activity()));
     let called = called.unwrap_or_default();
@@ -42,7 +45,7 @@ pub(crate) fn waiting(rank: usize, wait: &Wait<'_>) -> String {
         Awaited::Words([]) => format!("rank {rank} waits for time to pass{called}"),
         Awaited::Words(conditions) => {
             let words = conditions.iter().map(word).collect::<Vec<_>>().join(" or ");
-            format!("rank {rank} waits on {words}{called}")
+            format!("rank {rank} waits for {words}{called}")
         }
     }
 }

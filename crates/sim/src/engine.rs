@@ -2,9 +2,10 @@
 //! engines of this crate are every schedule and virtual time; a new fabric is none.
 
 use std::cell::RefCell;
+use std::panic::Location;
 use std::rc::Rc;
 
-use farside_fabric::{ExitCause, Node, Rank, Reply, Result, Ticket, Wait, Word};
+use farside_fabric::{ExitCause, Node, Rank, Reply, Result, SegmentId, Ticket, Wait, Word};
 
 use crate::event::EventId;
 use crate::store::{Body, Store};
@@ -45,6 +46,14 @@ pub(crate) trait Engine {
     fn holds_already(&self, _wait: &Wait<'_>) -> Option<(usize, u64)> {
         None
     }
+    /// Returns whether accesses of ranks to their own memory, which are no operations, are events.
+    fn explores(&self) -> bool {
+        false
+    }
+    /// These bytes of a segment are used by the program itself, and not by a protocol below it.
+    fn claim(&mut self, _segment: SegmentId, _start: u64, _end: u64) {}
+    /// Memory was lent to a rank in a way that cannot be followed.
+    fn lent(&mut self, _what: &'static str, _place: &'static Location<'static>) {}
     /// The rank's own time.
     fn now_ns(&self, rank: Rank) -> u64;
     /// Returns the number of messages that a rank had to send again.

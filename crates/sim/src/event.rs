@@ -1,6 +1,7 @@
 //! Events: what can happen next in a simulated job.
 
 use std::fmt;
+use std::panic::Location;
 use std::rc::Rc;
 
 use farside_fabric::{Atomic, HandlerId, Node, Rank, SegmentId, Word};
@@ -111,6 +112,22 @@ impl Event {
     }
 }
 
+/// Memory that a rank uses in a way that cannot be followed: which events it has to do with is not
+/// known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unseen {
+    /// What lent it, such as `as_slice`.
+    pub what: &'static str,
+    /// Where.
+    pub place: &'static Location<'static>,
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.what, self.place)
+    }
+}
+
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
@@ -126,6 +143,8 @@ pub enum What {
     Call(HandlerId, Node),
     /// A waiter sees that its word is as it should be.
     Wait,
+    /// A rank reads or writes memory of its own by plain instructions.
+    Own,
     /// A put or an accumulate lands at a rank that sleeps, and does not wake it.
     Unnoticed(Rank),
     /// The rank dies.
@@ -146,6 +165,7 @@ impl fmt::Display for Event {
             What::Atomic(op, _) => write!(f, "{}{}", Operation(op), self.place()),
             What::Call(handler, node) => write!(f, "call of handler {} at {node}", handler.0),
             What::Wait => write!(f, "sees its word{}", self.place()),
+            What::Own => write!(f, "{} its own memory{}", self.verb(), self.place()),
             What::Unnoticed(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
             What::Death => write!(f, "DIES"),
             What::Vanish(to) => write!(f, "something posted to {to} is lost with it"),
@@ -155,25 +175,49 @@ impl fmt::Display for Event {
 }
 
 impl Event {
+    fn verb(&self) -> &'static str {
+        let writes = self.accesses.iter().flat_map(|all| all.iter()).any(|access| access.writes);
+        if writes { "writes" } else { "reads" }
+    }
+
     /// Describes the bytes that it touches.
     fn place(&self) -> String {
         match self.accesses.as_deref() {
             Some([first, rest @ ..]) => {
                 let more = if rest.is_empty() { "" } else { " and elsewhere" };
-                format!(" at byte {} of {} of {}{more}", first.start, first.segment, first.rank)
+                let place = place_name(first.segment, first.start, first.end - first.start);
+                format!(" at {place} of {}{more}", first.rank)
             }
             _ => String::new(),
         }
     }
 }
 
-/// An atomic, for people to read: numbers that look like links in hexadecimal.
+/// Names bytes of a window as `farside why` does: as a word, if they are one.
+pub(crate) fn place_name(segment: SegmentId, start: u64, bytes: u64) -> String {
+    let window = segment.to_string().replacen("segment", "window", 1);
+    let end = start + bytes;
+    match bytes {
+        1 | 2 | 4 | 8 | 16 if start.is_multiple_of(bytes) => {
+            format!("word {} of {window}", start / bytes)
+        }
+        _ if start.is_multiple_of(8) && end.is_multiple_of(8) && bytes > 0 => {
+            format!("words {}-{} of {window}", start / 8, end / 8 - 1)
+        }
+        _ => format!("bytes {start}..{end} of {window}"),
+    }
+}
+
+/// Writes a number: one that looks like a link in hexadecimal.
+pub(crate) fn number(value: u128) -> String {
+    if value < 1 << 16 { value.to_string() } else { format!("{value:#x}") }
+}
+
+/// An atomic, for people to read.
 struct Operation(Atomic);
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number =
-            |value: u128| if value < 1 << 16 { value.to_string() } else { format!("{value:#x}") };
         match self.0 {
             Atomic::CompareSwap { expected, desired } => {
                 write!(f, "compare_swap {} for {}", number(expected), number(desired))

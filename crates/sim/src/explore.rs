@@ -5,10 +5,11 @@ mod random;
 mod schedule;
 mod search;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-use crate::event::Event;
+use crate::event::{Event, Unseen};
 use crate::fibers::Program;
 use crate::run::{Oracle, Run, Simulation, Verdict};
 
@@ -93,8 +94,11 @@ pub struct Report {
     pub steps: u64,
     /// The number of steps of the longest run.
     pub depth_max: usize,
-    /// True if every schedule that differs was tried.
+    /// True if every schedule was tried that differs in what is seen.
     pub complete: bool,
+    /// The memory that ranks used in a way that cannot be followed: schedules that differ in what
+    /// was read and written there may be missing.
+    pub unseen: BTreeSet<Unseen>,
     /// The first failure.
     pub failure: Option<Failure>,
 }
@@ -108,6 +112,8 @@ pub struct Failure {
     pub schedule: String,
     /// The events of the run, step by step.
     pub trace: Vec<Event>,
+    /// The number of steps before the first that used memory of the program's own.
+    pub unused: usize,
 }
 
 /// Tries schedules, as `policy` has them, until one fails, until there is none left, or until
@@ -120,11 +126,27 @@ pub fn explore(
     seed: u64,
     go_on: &mut dyn FnMut(&Progress) -> bool,
 ) -> Report {
+    explore_each(simulation, program, policy, seed, &mut |_| (), go_on)
+}
+
+/// Likewise; `each` is told of every run.
+fn explore_each(
+    simulation: &Simulation,
+    program: &Program,
+    policy: Policy,
+    seed: u64,
+    each: &mut dyn FnMut(&Run),
+    go_on: &mut dyn FnMut(&Progress) -> bool,
+) -> Report {
     match policy {
-        Policy::Exhaustive(reduction) => search::exhaust(simulation, program, reduction, go_on),
+        Policy::Exhaustive(reduction) => {
+            search::exhaust(simulation, program, reduction, each, go_on)
+        }
         Policy::Random => sample(go_on, |number| {
             let mut oracle = random::Random::new(seed, number);
-            (simulation.run(program, &mut oracle), oracle.picks)
+            let run = simulation.run(program, &mut oracle);
+            each(&run);
+            (run, oracle.picks)
         }),
         Policy::Pct { depth } => {
             let mut longest = 1;
@@ -132,6 +154,7 @@ pub fn explore(
                 let mut oracle = pct::Pct::new(seed, number, depth, longest);
                 let run = simulation.run(program, &mut oracle);
                 longest = longest.max(run.steps.len());
+                each(&run);
                 (run, oracle.picks)
             })
         }
@@ -150,6 +173,26 @@ pub fn exhaustive(
     })
 }
 
+/// Tries up to `runs_max` schedules, and returns what memory held at the ends of those that passed,
+/// as digests ([`Simulation::digests`]) with the events of a run that led there, beside the report.
+pub fn final_states(
+    simulation: &Simulation,
+    program: &Program,
+    policy: Policy,
+    runs_max: u64,
+) -> (BTreeMap<u64, Vec<Event>>, Report) {
+    let mut states = BTreeMap::new();
+    let mut each = |run: &Run| {
+        if let (Verdict::Passed, Some(state)) = (&run.verdict, run.state) {
+            let events = || run.steps.iter().map(|step| step.event.clone()).collect();
+            states.entry(state).or_insert_with(events);
+        }
+    };
+    let mut go_on = |progress: &Progress| progress.runs < runs_max;
+    let report = explore_each(simulation, program, policy, 0, &mut each, &mut go_on);
+    (states, report)
+}
+
 /// Tries `runs` random schedules.
 pub fn random(simulation: &Simulation, program: &Program, seed: u64, runs: u64) -> Report {
     explore(simulation, program, Policy::Random, seed, &mut |progress| progress.runs < runs)
@@ -166,13 +209,14 @@ fn sample(
     go_on: &mut dyn FnMut(&Progress) -> bool,
     mut run: impl FnMut(u64) -> (Run, Vec<usize>),
 ) -> Report {
-    let mut progress = Progress::default();
+    let (mut progress, mut unseen) = (Progress::default(), BTreeSet::new());
     loop {
         let (run, picks) = run(progress.runs);
         progress.count(&run);
+        unseen.extend(run.unseen.iter().copied());
         let failure = failure_of(&run, &picks);
         if failure.is_some() || !go_on(&progress) {
-            return progress.report(false, failure);
+            return progress.report(false, failure, unseen);
         }
     }
 }
@@ -186,9 +230,9 @@ impl Progress {
         self.depth_max = self.depth_max.max(self.depth);
     }
 
-    fn report(&self, complete: bool, failure: Option<Failure>) -> Report {
+    fn report(&self, complete: bool, failure: Option<Failure>, unseen: BTreeSet<Unseen>) -> Report {
         let Progress { runs, pruned, steps, depth_max, .. } = *self;
-        Report { runs, pruned, steps, depth_max, complete, failure }
+        Report { runs, pruned, steps, depth_max, complete, unseen, failure }
     }
 }
 
@@ -199,7 +243,7 @@ fn failure_of(run: &Run, picks: &[usize]) -> Option<Failure> {
         Verdict::Passed | Verdict::Pruned => return None,
     };
     let trace = run.steps.iter().map(|step| step.event.clone()).collect();
-    Some(Failure { problem, schedule: schedule::encode(picks), trace })
+    Some(Failure { problem, schedule: schedule::encode(picks), trace, unused: run.unused })
 }
 
 struct Replay {

@@ -8,6 +8,7 @@ use std::thread::ThreadId;
 use corosensei::stack::{Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::event::Access;
 use crate::parked_wait::ParkedWait;
 use crate::stack::GuardedStack;
 
@@ -22,6 +23,8 @@ pub(crate) enum Pause {
     Wait(ParkedWait),
     /// It waits until what it posted to this rank has landed.
     Flush(u32),
+    /// It is about to read or write these bytes of its own memory.
+    Own(Access),
     /// It polls, and has seen nothing new.
     Relax,
     /// It computes for so many nanoseconds.

@@ -68,17 +68,7 @@ impl Machine {
             changes = op.apply(at.width, *held) != *held;
         }
         if changes {
-            self.version += 1;
-            let others = self.members.iter_mut().enumerate();
-            for (_, member) in
-                others.filter(|(rank, member)| *rank != origin.index() && !member.stale)
-            {
-                let read = |(access, _): &(Access, u64)| {
-                    accesses.is_none_or(|all| all.iter().any(|other| other.conflicts(access)))
-                };
-                let known = member.reads.iter().chain(&member.reads_before);
-                member.stale = known.into_iter().any(read);
-            }
+            self.note_change(origin, accesses);
         }
         // A rank learns nothing from the operations that it posts.
         if flight.posted {
@@ -90,6 +80,35 @@ impl Machine {
             .flatten()
             .map(|access| (Access { writes: false, ..*access }, digest));
         self.member(origin).reads.extend(reads);
+    }
+
+    /// A rank has changed these bytes, or any: what others have read of them is out of date.
+    fn note_change(&mut self, origin: Rank, accesses: Option<&[Access]>) {
+        self.version += 1;
+        let others = self.members.iter_mut().enumerate();
+        for (_, member) in others.filter(|(rank, member)| *rank != origin.index() && !member.stale)
+        {
+            let read = |(access, _): &(Access, u64)| {
+                accesses.is_none_or(|all| all.iter().any(|other| other.conflicts(access)))
+            };
+            let known = member.reads.iter().chain(&member.reads_before);
+            member.stale = known.into_iter().any(read);
+        }
+    }
+
+    /// A rank reads or writes its own memory, as soon as it goes on.
+    pub(crate) fn note_own(&mut self, rank: Rank, access: Access) {
+        if access.writes {
+            return self.note_change(rank, Some(&[access]));
+        }
+        let mut bytes = vec![0; (access.end - access.start) as usize];
+        if let Ok(mapped) = self.store.memory(access.rank, access.segment) {
+            // What is not there is refused, and nothing is read.
+            let _ = mapped.get(access.start, &mut bytes);
+        }
+        let mut hasher = std::hash::DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        self.member(rank).reads.push((access, hasher.finish()));
     }
 
     /// Puts in flight the operations that a handler at `node` has posted to other nodes.

@@ -14,8 +14,8 @@
 //!
 //! Lost messages need no event of their own: below the waist they are sent again, which is to say
 //! that they are late, and that is what the order of landing covers. Not modelled are threads of a
-//! rank (a fiber has one), time-outs while something else can happen, and the accesses that a rank
-//! makes to its own memory directly, which happen at once and are not seen by the exploration.
+//! rank (a fiber has one), and time-outs while something else can happen. Memory that is lent to a
+//! program as a slice or a pointer cannot be followed: a [`Report`](explore::Report) says so.
 
 mod bits;
 mod deadlock;
@@ -43,7 +43,7 @@ mod tearing;
 mod timed;
 
 pub use bits::Bits;
-pub use event::{Access, Event, EventId, What};
+pub use event::{Access, Event, EventId, Unseen, What};
 pub use fibers::{Program, Start};
 pub use profile::Profile;
 pub use run::{Oracle, Run, Simulation, Step, Verdict};

@@ -6,14 +6,18 @@
 //! memory model allows: fences and signals hold back what must come later, nothing else does.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::panic::Location;
+use std::rc::Rc;
 
 use farside_fabric::{
-    Event as Awaited, ExitCause, Node, PeerState, Rank, Reply, Result, Ticket, Topology, Wait,
+    Event as Awaited, ExitCause, Node, PeerState, Rank, Reply, Result, SegmentId, Ticket, Topology,
+    Wait,
 };
 
 use crate::bits::Bits;
 use crate::engine::Engine;
-use crate::event::{Access, Event, EventId, What};
+use crate::event::{Access, Event, EventId, Unseen, What};
 use crate::fiber::{Pause, Resume};
 use crate::flight::Flight;
 use crate::parked_wait::ParkedWait;
@@ -26,6 +30,8 @@ pub(crate) enum Doing {
     Runs(Resume),
     /// It waits; its look at the word is an event of this name.
     Waits { wait: ParkedWait, id: EventId },
+    /// It is about to read or write these bytes of its own memory, an event of this name.
+    Accesses { access: Access, id: EventId },
     /// It waits until all that it posted to a rank has landed.
     Flushes(Rank),
     /// It waits until fewer of its posted operations are in flight.
@@ -84,6 +90,11 @@ pub(crate) struct Machine {
     pub(crate) version: u64,
     /// The value that the last atomic found in its word.
     pub(crate) held: Option<u64>,
+    /// The memory that ranks use in a way that cannot be followed.
+    pub(crate) unseen: BTreeSet<Unseen>,
+    /// The memory that the program uses itself, and not a protocol below it: segments, and bytes
+    /// of them.
+    program: BTreeSet<(SegmentId, u64, u64)>,
 }
 
 impl Engine for Machine {
@@ -189,6 +200,18 @@ impl Engine for Machine {
         }
     }
 
+    fn explores(&self) -> bool {
+        true
+    }
+
+    fn claim(&mut self, segment: SegmentId, start: u64, end: u64) {
+        self.program.insert((segment, start, end));
+    }
+
+    fn lent(&mut self, what: &'static str, place: &'static Location<'static>) {
+        self.unseen.insert(Unseen { what, place });
+    }
+
     /// Schedules have an order, and no time.
     fn now_ns(&self, _rank: Rank) -> u64 {
         0
@@ -213,11 +236,22 @@ impl Machine {
         };
         let members = (0..topology.ranks()).map(member).collect();
         let store = Store::new(topology, root_bytes);
-        Machine { store, members, flights: Vec::new(), fault_model, version: 1, held: None }
+        let (flights, unseen, program) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        Machine { store, members, flights, fault_model, version: 1, held: None, unseen, program }
     }
 
     pub(crate) fn member(&mut self, rank: Rank) -> &mut Member {
         &mut self.members[rank.index()]
+    }
+
+    /// Returns whether an event has to do with memory that the program uses itself.
+    pub(crate) fn is_program(&self, event: &Event) -> bool {
+        let is_own = |access: &Access| {
+            self.program.iter().any(|&(segment, start, end)| {
+                access.segment == segment && access.start < end && start < access.end
+            })
+        };
+        event.accesses.as_deref().is_none_or(|all| all.iter().any(is_own))
     }
 
     /// Makes all departures visible; returns whether there was a new one.
@@ -243,6 +277,7 @@ impl Machine {
                 member.asleep = false;
                 Doing::Waits { wait, id: EventId::wait(rank, member.looks) }
             }
+            Pause::Own(access) => Doing::Accesses { access, id: self.store.next_id(rank) },
             Pause::Flush(target) => Doing::Flushes(Rank(target)),
             Pause::Relax => {
                 let member = self.member(rank);
@@ -319,7 +354,7 @@ impl Machine {
         let of = id.as_unnoticed().unwrap_or(id);
         let Some(flight) = self.flights.iter().find(|flight| flight.id == of) else {
             return match self.members[id.rank.index()].doing {
-                Doing::Waits { id: waits, .. } if waits == id => {
+                Doing::Waits { id: own, .. } | Doing::Accesses { id: own, .. } if own == id => {
                     self.members[id.rank.index()].known.clone()
                 }
                 _ => Bits::default(),
@@ -353,6 +388,10 @@ impl Machine {
             .map(|flight| flight.event.clone())
             .collect();
         for member in &self.members {
+            if let Doing::Accesses { access, id } = member.doing {
+                let accesses = Some(Rc::from([access]));
+                events.push(Event { id, accesses, what: What::Own });
+            }
             let Doing::Waits { wait, id } = member.doing else {
                 continue;
             };
@@ -388,6 +427,7 @@ impl Machine {
             Doing::Waits { wait, id: waits } => {
                 waits == id && self.members[id.rank.index()].sees(wait.get()).is_some()
             }
+            Doing::Accesses { id: own, .. } => own == id,
             _ => false,
         }
     }
@@ -414,6 +454,13 @@ impl Machine {
         }
         let seen = match self.members[id.rank.index()].doing {
             Doing::Waits { wait, .. } => holds(wait.get()),
+            Doing::Accesses { access, .. } => {
+                self.note_own(id.rank, access);
+                let member = self.member(id.rank);
+                member.doing = Doing::Runs(Resume::Go(0, 0));
+                member.learned.borrow_mut().extend(step);
+                None
+            }
             _ => None,
         };
         let member = self.member(id.rank);

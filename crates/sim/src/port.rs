@@ -1,18 +1,21 @@
 //! The fabric as a simulated rank sees it.
 
-use std::cell::RefMut;
-use std::rc::Rc;
+use std::cell::{RefCell, RefMut};
+use std::mem::ManuallyDrop;
+use std::panic::Location;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use farside_fabric::record::Records;
 use farside_fabric::{
     Accumulate, Atomic, Caps, Clock, Departure, Effort, Error, Event, Fabric, Failures, Handler,
     HandlerId, Hint, JobState, JobView, Landings, Loss, Mapped, Node, OldValue, Ordering,
-    PeerState, Rank, Region, Reply, Result, SegmentId, Started, Ticket, Topology, Wait, Wake, Word,
+    OwnAccess, PeerState, Rank, Region, Reply, Result, SegmentId, Started, Ticket, Topology, Wait,
+    Wake, Watch, Word,
 };
 
 use crate::engine::{Engine, Shared};
-use crate::event::EventId;
+use crate::event::{Access, EventId};
 use crate::fiber::{Pause, Resume, Switch};
 use crate::parked_wait::ParkedWait;
 use crate::store::{Accumulation, Body, CALL_BYTES, ticket};
@@ -161,7 +164,7 @@ impl<E: Engine> Landings for Port<E> {
     }
 }
 
-impl<E: Engine> Fabric for Port<E> {
+impl<E: Engine + 'static> Fabric for Port<E> {
     fn job(&self) -> JobView<'_> {
         let Port { rank, topology, caps, failures, .. } = self;
         JobView { rank: *rank, topology, caps, failures, state: self }
@@ -288,6 +291,12 @@ impl<E: Engine> Fabric for Port<E> {
     fn clock(&self) -> Option<&dyn Clock> {
         Some(self)
     }
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
+        let (machine, switch) = (Rc::downgrade(&self.machine), self.switch.clone());
+        let shared = ManuallyDrop::new((machine, switch));
+        let explores = self.machine().explores();
+        explores.then(|| Arc::new(OwnMemory { rank: self.rank, shared }) as Arc<dyn Watch>)
+    }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
         let mut machine = self.alive()?;
@@ -296,5 +305,70 @@ impl<E: Engine> Fabric for Port<E> {
         let put = self.post_body(machine, to.rank, body, None)?;
         // Only the put itself comes first; whatever else is in flight may still land later.
         self.post_body(self.machine(), at.rank, Body::Atomic { at, op }, Some(put)).map(drop)
+    }
+}
+
+/// What an exploration is told of a rank's accesses to its own memory.
+struct OwnMemory<E> {
+    rank: Rank,
+    /// A handler may hold a window, and the machine holds handlers.
+    shared: ManuallyDrop<(Weak<RefCell<E>>, Rc<Switch>)>,
+}
+
+// SAFETY: as for a port: whatever reaches shared state checks that it is on the thread of the
+// simulation, also dropping it.
+unsafe impl<E> Send for OwnMemory<E> {}
+// SAFETY: likewise.
+unsafe impl<E> Sync for OwnMemory<E> {}
+
+impl<E> Drop for OwnMemory<E> {
+    fn drop(&mut self) {
+        if self.shared.1.is_home() {
+            // SAFETY: it is not used any more.
+            unsafe { ManuallyDrop::drop(&mut self.shared) };
+        }
+    }
+}
+
+impl<E> OwnMemory<E> {
+    /// Calls `act` with the machine, unless a handler runs: that is a part of an event, which is in
+    /// conflict with all others.
+    fn with_machine<R>(&self, act: impl FnOnce(&mut E) -> R) -> Option<R> {
+        assert!(self.shared.1.is_home(), "a simulated rank belongs to one thread");
+        let machine = self.shared.0.upgrade()?;
+        let mut machine = machine.try_borrow_mut().ok()?;
+        Some(act(&mut machine))
+    }
+}
+
+impl<E: Engine> Watch for OwnMemory<E> {
+    fn own(&self, access: &OwnAccess) {
+        let is_alive = |machine: &mut E| machine.store().check_alive(self.rank).is_ok();
+        let is_event = access.bytes > 0 && self.with_machine(is_alive) == Some(true);
+        // A fiber that unwinds must not wait any more.
+        if is_event && !std::thread::panicking() {
+            // Its next operation tells a fiber that it is over.
+            let _ = self.shared.1.pause(Pause::Own(Access {
+                rank: access.owner.unwrap_or(self.rank),
+                segment: access.segment,
+                start: access.offset,
+                end: access.offset + access.bytes,
+                writes: access.writes,
+            }));
+        }
+    }
+
+    fn blind(&self, what: &'static str, place: &'static Location<'static>) {
+        let _ = self.with_machine(|machine| machine.lent(what, place));
+    }
+
+    fn program(&self, segment: SegmentId, _element: u64) {
+        let _ = self.with_machine(|machine| machine.claim(segment, 0, u64::MAX));
+    }
+
+    fn words(&self, segment: SegmentId, offset: u64, bytes: u64, is_program: bool) {
+        if is_program {
+            let _ = self.with_machine(|machine| machine.claim(segment, offset, offset + bytes));
+        }
     }
 }

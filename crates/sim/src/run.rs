@@ -1,12 +1,13 @@
 //! One run: fibers, a machine, and an oracle that picks what happens next.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use farside_fabric::{Condition, Event as Awaited, Rank, Topology, Wait};
 
 use crate::bits::Bits;
-use crate::event::{Access, Event, EventId};
+use crate::event::{Access, Event, EventId, Unseen};
 use crate::fiber::{Resume, Stacks};
 use crate::fibers::{Fibers, Program};
 use crate::machine::{Doing, FaultModel, Machine};
@@ -58,6 +59,12 @@ pub struct Run {
     pub verdict: Verdict,
     /// The steps after the preparations.
     pub steps: Vec<Step>,
+    /// The number of steps before the first that used memory of the program's own.
+    pub unused: usize,
+    /// The memory that ranks used in a way that cannot be followed.
+    pub unseen: BTreeSet<Unseen>,
+    /// A digest of what memory held in the end, if that is wanted.
+    pub state: Option<u64>,
     /// Waits that might have been over sooner.
     pub(crate) late: Vec<LateWait>,
 }
@@ -80,6 +87,7 @@ pub struct Simulation {
     steps_max: usize,
     fault_model: FaultModel,
     processors: Option<u32>,
+    digests: bool,
 }
 
 impl Simulation {
@@ -93,7 +101,15 @@ impl Simulation {
             steps_max: 100_000,
             fault_model,
             processors: None,
+            digests: false,
         }
+    }
+
+    /// Has each run say what memory held in the end, as a digest: for comparing sets of runs.
+    #[must_use]
+    pub fn digests(mut self, digests: bool) -> Simulation {
+        self.digests = digests;
+        self
     }
 
     /// Gives up a run that takes more steps than this.
@@ -149,6 +165,9 @@ impl Simulation {
                     return Run {
                         verdict: Verdict::Failed(problem),
                         steps: Vec::new(),
+                        unused: 0,
+                        unseen: BTreeSet::new(),
+                        state: None,
                         late: Vec::new(),
                     };
                 }
@@ -166,7 +185,13 @@ impl Simulation {
         };
         let verdict = driver.drive(oracle, self.steps_max);
         driver.steps.truncate(driver.at);
-        Run { verdict, steps: driver.steps, late: driver.late }
+        let mut machine = driver.machine.borrow_mut();
+        let unseen = std::mem::take(&mut machine.unseen);
+        let uses = |step: &Step| machine.is_program(&step.event);
+        let unused = driver.steps.iter().position(uses).unwrap_or(0);
+        let state = self.digests.then(|| machine.store.digest());
+        drop(machine);
+        Run { verdict, steps: driver.steps, unused, unseen, state, late: driver.late }
     }
 }
 
@@ -322,11 +347,13 @@ impl Driver {
             flight.known = Some(self.clocks[rank].clone());
         }
         let member = &mut machine.members[rank];
-        if let Doing::Waits { wait, .. } = member.doing {
+        if let Doing::Waits { .. } | Doing::Accesses { .. } = member.doing {
             member.known.clone_from(&self.clocks[rank]);
-            if self.at > self.given {
-                note_late(&self.steps[..self.at], wait.get(), &self.clocks[rank], &mut self.late);
-            }
+        }
+        if let Doing::Waits { wait, .. } = member.doing
+            && self.at > self.given
+        {
+            note_late(&self.steps[..self.at], wait.get(), &self.clocks[rank], &mut self.late);
         }
     }
 

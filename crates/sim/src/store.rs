@@ -2,6 +2,7 @@
 //! departures; and the execution of operations.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -140,6 +141,21 @@ impl Store {
     /// A rank's part of a segment.
     pub(crate) fn memory(&self, rank: Rank, segment: SegmentId) -> Result<&Mapped> {
         self.find(rank, segment).map(|kept| &kept.mapped)
+    }
+
+    /// Returns a digest of all memory that is registered.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = rustc_hash::FxHasher::default();
+        let mut segments: Vec<_> = self.segments.iter().collect();
+        segments.sort_unstable_by_key(|(segment, _)| **segment);
+        for (segment, parts) in segments {
+            for part in parts.iter().flatten() {
+                let mut bytes = vec![0; part.mapped.bytes() as usize];
+                let is_read = part.mapped.get(0, &mut bytes);
+                (segment, is_read, bytes).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
     }
 
     /// Returns a rank's part of a segment as a mapping to keep.

@@ -36,7 +36,10 @@ struct Effect {
     change: Change,
     /// Whether the rank goes on before it has happened.
     is_posted: bool,
-    is_get: bool,
+    /// Whether no fence holds it back: a get, or an access of a rank to its own memory.
+    is_free: bool,
+    /// Whether it happens only when its place is not zero.
+    awaits: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +96,7 @@ impl Axioms {
             Operation::Barrier => self.barrier_completes,
             Operation::Fence => {
                 (is_same_rank || self.fence_orders_all_ranks)
-                    && (!later.is_get || self.fence_orders_gets)
+                    && (!later.is_free || self.fence_orders_gets)
             }
             _ => false,
         };
@@ -145,8 +148,19 @@ fn effects(litmus: &Litmus) -> Vec<Effect> {
     for (rank, operations) in litmus.ranks.iter().enumerate() {
         for (at, &operation) in operations.iter().enumerate() {
             let mut add = |place: Location, change: Change, is_posted: bool, is_second: bool| {
-                let is_get = matches!(operation, Operation::Get(_));
-                effects.push(Effect { rank, at, is_second, place, change, is_posted, is_get });
+                let awaits = matches!(operation, Operation::Wait(_));
+                let is_free =
+                    awaits || operation.is_direct() || matches!(operation, Operation::Get(_));
+                effects.push(Effect {
+                    rank,
+                    at,
+                    is_second,
+                    place,
+                    change,
+                    is_posted,
+                    is_free,
+                    awaits,
+                });
             };
             match operation {
                 Operation::Put(to, value) | Operation::Signal(to, value) => {
@@ -157,10 +171,15 @@ fn effects(litmus: &Litmus) -> Vec<Effect> {
                     add(flag, Change::Write(signal), true, true);
                 }
                 Operation::Add(to, value) => add(to, Change::Add(value), true, false),
-                Operation::Get(from) | Operation::Load(from) => {
+                Operation::Get(from)
+                | Operation::Load(from)
+                | Operation::OwnGet(from)
+                | Operation::Wait(from) => {
                     add(from, Change::Nothing, false, false);
                 }
-                Operation::Store(to, value) => add(to, Change::Write(value), false, false),
+                Operation::Store(to, value) | Operation::OwnSet(to, value) => {
+                    add(to, Change::Write(value), false, false)
+                }
                 Operation::FetchAdd(to, value) => add(to, Change::Add(value), false, false),
                 Operation::Fence | Operation::Flush(_) => {}
                 Operation::Barrier | Operation::Sync => {}
@@ -204,6 +223,9 @@ impl Search<'_> {
                 continue;
             }
             let held = memory.get(&effect.place).copied().unwrap_or(0);
+            if effect.awaits && held == 0 {
+                continue;
+            }
             let old = memory.get(&effect.place).copied();
             match effect.change {
                 Change::Nothing => {}

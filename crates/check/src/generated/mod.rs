@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
 
-use farside::sim::{Policy, Reduction, explore, program, simulation};
-use farside::{Rank, Result, Words, World};
+use farside::sim::{Policy, Progress, Reduction, explore, program, simulation};
+use farside::{Rank, Result, Window, World};
 use farside_fabric::random::SplitMix;
 
 use axioms::Axioms;
@@ -49,6 +49,12 @@ pub enum Operation {
     FetchAdd(Location, u64),
     /// Orders what was posted ahead of what is posted later to the same rank.
     Fence,
+    /// Reads memory of the rank's own by itself.
+    OwnGet(Location),
+    /// Writes memory of the rank's own by itself.
+    OwnSet(Location, u64),
+    /// Waits until a word of the rank's own is not zero, and reads it.
+    Wait(Location),
     /// Completes what was posted to a rank.
     Flush(u32),
     /// All ranks meet.
@@ -81,7 +87,48 @@ pub struct Difference {
 impl Operation {
     /// Returns whether it reads something that an outcome tells of.
     pub fn reads(self) -> bool {
-        matches!(self, Operation::Get(_) | Operation::Load(_) | Operation::FetchAdd(..))
+        matches!(
+            self,
+            Operation::Get(_)
+                | Operation::Load(_)
+                | Operation::FetchAdd(..)
+                | Operation::OwnGet(_)
+                | Operation::Wait(_)
+        )
+    }
+
+    /// Returns whether it touches memory of the rank's own directly.
+    pub fn is_direct(self) -> bool {
+        matches!(self, Operation::OwnGet(_) | Operation::OwnSet(..))
+    }
+
+    /// Returns whether a rank may do it: memory of its own only it reads and writes by itself, and
+    /// waits for.
+    fn is_allowed_at(self, rank: u32) -> bool {
+        let is_own = self.is_direct() || matches!(self, Operation::Wait(_));
+        !is_own || self.place().is_none_or(|place| place.rank == rank)
+    }
+
+    /// Returns whether it wakes a rank that waits for a place.
+    fn wakes(self, place: Location) -> bool {
+        match self {
+            Operation::PutSignal(_, _, at, _)
+            | Operation::Signal(at, _)
+            | Operation::Add(at, _)
+            | Operation::Store(at, _)
+            | Operation::FetchAdd(at, _) => at == place,
+            _ => false,
+        }
+    }
+
+    /// Returns whether it changes a place without waking a rank that waits for it.
+    fn is_silent_at(self, place: Location) -> bool {
+        match self {
+            Operation::Put(at, _) | Operation::PutSignal(at, ..) | Operation::OwnSet(at, _) => {
+                at == place
+            }
+            _ => false,
+        }
     }
 
     /// The place that it reads or writes, the last one if it has two.
@@ -94,7 +141,10 @@ impl Operation {
             | Operation::Get(place)
             | Operation::Load(place)
             | Operation::Store(place, _)
-            | Operation::FetchAdd(place, _) => Some(place),
+            | Operation::FetchAdd(place, _)
+            | Operation::OwnGet(place)
+            | Operation::OwnSet(place, _)
+            | Operation::Wait(place) => Some(place),
             Operation::Fence | Operation::Flush(_) | Operation::Barrier | Operation::Sync => None,
         }
     }
@@ -103,7 +153,7 @@ impl Operation {
         matches!(self, Operation::Barrier | Operation::Sync)
     }
 
-    fn execute(self, world: &World, words: &Words) -> Result<Option<u64>> {
+    fn execute(self, world: &World, words: &Window<u64>) -> Result<Option<u64>> {
         let at = |location: Location| words.at(Rank(location.rank), location.word);
         match self {
             Operation::Put(to, value) => world.put_value(value, at(to)).map(|()| None),
@@ -116,6 +166,9 @@ impl Operation {
             Operation::Load(from) => world.load(at(from)).map(Some),
             Operation::Store(to, value) => world.store(at(to), value).map(|()| None),
             Operation::FetchAdd(to, value) => world.fetch_add(at(to), value).map(Some),
+            Operation::OwnGet(from) => words.own().get(from.word).map(Some),
+            Operation::OwnSet(to, value) => words.own().set(to.word, value).map(|()| None),
+            Operation::Wait(word) => world.wait(at(word), |held| held != 0).map(Some),
             Operation::Fence => world.fence().map(|()| None),
             Operation::Flush(rank) => world.flush(Rank(rank)).map(|()| None),
             Operation::Barrier => world.barrier().map(|()| None),
@@ -147,12 +200,27 @@ impl Litmus {
     pub fn random(random: &mut SplitMix, ranks: u32, operations: usize) -> Litmus {
         let alphabet = alphabet(ranks);
         loop {
-            let mut rank = || {
+            let mut rank = |rank: u32| {
+                let own: Vec<Operation> =
+                    alphabet.iter().copied().filter(|one| one.is_allowed_at(rank)).collect();
                 let count = 1 + random.below(operations as u64) as usize;
-                (0..count).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect()
+                (0..count).map(|_| own[random.below(own.len() as u64) as usize]).collect()
             };
-            let litmus = Litmus { ranks: (0..ranks).map(|_| rank()).collect() }.with_values();
+            let litmus = Litmus { ranks: (0..ranks).map(&mut rank).collect() }.with_values();
             if litmus.is_telling() {
+                return litmus;
+            }
+        }
+    }
+
+    /// Returns a random program of `ranks` ranks, with one to `operations` operations each, that
+    /// reads or writes memory of its own directly, and has no collectives, which have schedules by
+    /// the thousand.
+    pub fn random_direct(random: &mut SplitMix, ranks: u32, operations: usize) -> Litmus {
+        loop {
+            let litmus = Litmus::random(random, ranks, operations);
+            let mut all = litmus.ranks.iter().flatten();
+            if all.clone().any(|one| one.is_direct()) && !all.any(|one| one.is_collective()) {
                 return litmus;
             }
         }
@@ -166,8 +234,11 @@ impl Litmus {
             let some: Vec<Operation> = alphabet.iter().copied().filter(wanted).collect();
             some[random.below(some.len() as u64) as usize]
         };
-        let writes = |one: &Operation| !one.reads() && one.place().is_some();
-        let reads = |one: &Operation| one.reads() && !matches!(one, Operation::FetchAdd(..));
+        let writes =
+            |one: &Operation| !one.reads() && one.place().is_some() && one.is_allowed_at(0);
+        let reads = |one: &Operation| {
+            one.reads() && !matches!(one, Operation::FetchAdd(..)) && one.is_allowed_at(1)
+        };
         let orders = |one: &Operation| one.place().is_none();
         loop {
             let (first, second) = (pick(writes), pick(writes));
@@ -194,6 +265,7 @@ impl Litmus {
                 | Operation::Signal(_, written)
                 | Operation::Add(_, written)
                 | Operation::Store(_, written)
+                | Operation::OwnSet(_, written)
                 | Operation::FetchAdd(_, written) => *written = value(),
                 Operation::PutSignal(_, written, _, signal) => {
                     (*written, *signal) = (value(), value());
@@ -204,7 +276,8 @@ impl Litmus {
         self
     }
 
-    /// Whether something is read, and all ranks come to the same collectives.
+    /// Whether something is read, all ranks do what they may, those of one rank at most wait, for
+    /// what comes, and all ranks come to the same collectives.
     fn is_telling(&self) -> bool {
         let collectives = |rank: &Vec<Operation>| {
             let mut found = rank.clone();
@@ -212,19 +285,56 @@ impl Litmus {
             found
         };
         let first = collectives(&self.ranks[0]);
+        let allowed = |(rank, all): (usize, &Vec<Operation>)| {
+            all.iter().all(|operation| operation.is_allowed_at(rank as u32))
+        };
         self.ranks.iter().flatten().any(|operation| operation.reads())
+            && self.ranks.iter().enumerate().all(allowed)
+            && self.waits_end(!first.is_empty())
             && self.ranks.iter().all(|rank| collectives(rank) == first)
+    }
+
+    /// Whether every wait ends: one rank alone waits, and another, which it does not hold up, wakes
+    /// it. A word that is waited for is changed by what wakes only.
+    fn waits_end(&self, has_collectives: bool) -> bool {
+        let waits = |(rank, all): (usize, &Vec<Operation>)| {
+            let places = all.iter().filter_map(|one| match one {
+                Operation::Wait(place) => Some(*place),
+                _ => None,
+            });
+            (rank, places.collect::<Vec<_>>())
+        };
+        let waiting = self.ranks.iter().enumerate().map(waits);
+        let waiting: Vec<_> = waiting.filter(|(_, places)| !places.is_empty()).collect();
+        let [(rank, places)] = &waiting[..] else { return waiting.is_empty() };
+        let others = || self.ranks.iter().enumerate().filter(|(other, _)| other != rank);
+        let comes = |place: &Location| {
+            others().flat_map(|(_, all)| all).any(|one| one.wakes(*place))
+                && !self.ranks.iter().flatten().any(|one| one.is_silent_at(*place))
+        };
+        !has_collectives && places.iter().all(comes)
     }
 
     /// Returns every outcome that the simulator shows.
     pub fn explored(&self) -> Result<BTreeSet<Outcome>, String> {
+        let all = self.explored_by(Reduction::Sources, u64::MAX)?;
+        all.ok_or_else(|| "not all schedules were tried".to_owned())
+    }
+
+    /// Returns every outcome that the simulator shows, with or without reduction; `None` if there
+    /// are more schedules than `runs_max`.
+    pub fn explored_by(
+        &self,
+        reduction: Reduction,
+        runs_max: u64,
+    ) -> Result<Option<BTreeSet<Outcome>>, String> {
         let outcomes: Rc<RefCell<BTreeSet<Outcome>>> = Rc::default();
         let seen: Rc<RefCell<Vec<Option<Vec<u64>>>>> = Rc::default();
         let (at_start, gathered, ranks) = (seen.clone(), outcomes.clone(), self.ranks.clone());
         let program = program(
             move |world| {
                 *at_start.borrow_mut() = vec![None; world.size() as usize];
-                world.words(WORDS)
+                world.window::<u64>(WORDS)
             },
             move |world, words| {
                 let mut read = Vec::new();
@@ -240,11 +350,12 @@ impl Litmus {
         );
         let simulation =
             simulation(self.ranks.len() as u32, None).map_err(|error| error.to_string())?;
-        let policy = Policy::Exhaustive(Reduction::Sources);
-        let report = explore(&simulation, &program, policy, 0, &mut |_| true);
+        let policy = Policy::Exhaustive(reduction);
+        let mut go_on = |progress: &Progress| progress.runs < runs_max;
+        let report = explore(&simulation, &program, policy, 0, &mut go_on);
         match report.failure {
             Some(failure) => Err(failure.problem),
-            None => Ok(outcomes.take()),
+            None => Ok(report.complete.then(|| outcomes.take())),
         }
     }
 
@@ -278,6 +389,9 @@ fn alphabet(ranks: u32) -> Vec<Operation> {
             Operation::Get(place),
             Operation::Load(place),
             Operation::FetchAdd(place, 0),
+            Operation::OwnGet(place),
+            Operation::OwnSet(place, 0),
+            Operation::Wait(place),
         ]);
     }
     alphabet.extend([Operation::Add(x, 0), Operation::Store(z, 0)]);
@@ -307,6 +421,9 @@ impl fmt::Display for Operation {
             Operation::Load(from) => write!(f, "load {from}"),
             Operation::Store(to, value) => write!(f, "store {value} to {to}"),
             Operation::FetchAdd(to, value) => write!(f, "fetch_add {value} to {to}"),
+            Operation::OwnGet(from) => write!(f, "read own {from}"),
+            Operation::OwnSet(to, value) => write!(f, "write {value} to own {to}"),
+            Operation::Wait(at) => write!(f, "wait for {at}"),
             Operation::Fence => f.write_str("fence"),
             Operation::Flush(rank) => write!(f, "flush {rank}"),
             Operation::Barrier => f.write_str("barrier"),

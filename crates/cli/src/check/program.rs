@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use farside_job::{ENTRY, Entry, Explored, ReportFile, RunAs};
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
 
 use super::Arguments;
 
@@ -19,15 +22,30 @@ pub(super) fn named(words: &[String]) -> Option<PathBuf> {
         .then(|| path.to_owned())
 }
 
+/// Runs a command to its end. What interrupts this process interrupts that one, and what it has
+/// told until then is not lost.
+fn run(command: &mut Command) -> std::io::Result<ExitStatus> {
+    let mut signals = Signals::new([SIGINT])?;
+    let (handle, mut child) = (signals.handle(), command.spawn()?);
+    let pid = rustix::process::Pid::from_child(&child);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in signals.forever() {
+                // It may have ended, or got the signal from the terminal.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+            }
+        });
+        let status = child.wait();
+        handle.close();
+        status
+    })
+}
+
 /// Has a program explore itself.
 pub(super) fn explore(program: &Path, arguments: &Arguments) -> Result<ExitCode> {
     ensure!(
         !arguments.list && !arguments.mutants && arguments.rounds.is_none(),
         "--list, --mutants and --rounds are for protocols; a program says itself what it does"
-    );
-    ensure!(
-        arguments.budget.is_none(),
-        "--budget: how long a program is explored is a number of --schedules"
     );
     let mut report = ReportFile::create()?;
     let run_as = RunAs::Explored(Explored {
@@ -37,6 +55,7 @@ pub(super) fn explore(program: &Path, arguments: &Arguments) -> Result<ExitCode>
         policy: arguments.policy.map(|policy| policy.to_string()),
         seed: Some(arguments.seed),
         schedules: arguments.schedules,
+        budget_ms: arguments.budget.map(|budget| budget.as_millis() as u64),
         deaths: arguments.deaths,
         torn: arguments.torn,
         ignores_races: arguments.no_races,
@@ -47,12 +66,19 @@ pub(super) fn explore(program: &Path, arguments: &Arguments) -> Result<ExitCode>
     // A file in this directory is meant, and not one on the path.
     let path = std::path::absolute(program)
         .with_context(|| format!("cannot find {}", program.display()))?;
-    let status = Command::new(path)
-        .args(&arguments.arguments)
-        .env(ENTRY, entry.encode()?)
-        .status()
-        .with_context(|| format!("cannot start {}", program.display()))?;
+    let mut command = Command::new(path);
+    command.args(&arguments.arguments).env(ENTRY, entry.encode()?);
+    let status = run(&mut command).with_context(|| format!("cannot run {}", program.display()))?;
     let report = report.read()?;
+    if status.signal() == Some(SIGINT) {
+        let progress = report.progress.as_deref().unwrap_or("nothing was tried");
+        writeln!(
+            std::io::stdout(),
+            "{progress}: stopped before the end, without a failure until then; nothing is known of \
+             the rest"
+        )?;
+        return Ok(ExitCode::from(128 + SIGINT as u8));
+    }
     if !report.taken {
         bail!(
             "{} does not obey `farside check`: only programs do whose main function is \

@@ -10,11 +10,17 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Outcome::Exhaustive => "exhaustive",
+            Outcome::Partial => "partial",
             Outcome::Sampled => "sampled",
             Outcome::Bounded => "bounded",
             Outcome::Failed => "FAILED",
         })
     }
+}
+
+/// Returns a number of things, in words.
+pub(super) fn count(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 impl Finding {
@@ -28,23 +34,37 @@ impl Finding {
             (Outcome::Failed, None, Some(failure)) => writeln!(text, "{}", failure.problem),
             (Outcome::Bounded, ..) => writeln!(
                 text,
-                "not all schedules were tried: a limit ended it after {}, and nothing is known of \
-                 the rest. Fewer ranks or rounds, or `farside::check::begin` after the \
-                 preparations, make it smaller; the policy pct:3 with a number of schedules takes \
-                 a sample",
-                report.runs
+                "NOT PASSED (bounded): not all schedules were tried: a limit ended it after {}, \
+                 without a failure until then, and nothing is known of the rest. Fewer ranks or \
+                 rounds, or `farside::check::begin` after the preparations, make it smaller; the \
+                 policy pct:3 with a number of schedules takes a sample",
+                count(report.runs, "schedule")
             ),
-            (outcome, ..) => writeln!(text, "{outcome}: nothing was found"),
-        };
-        if let Some(cure) = &self.cure {
-            let _ = writeln!(
+            (Outcome::Sampled, ..) => writeln!(
                 text,
-                "  cure      {cure}: with it {} schedules have passed",
-                self.cured_schedules
-            );
+                "sampled: nothing was found in {}; all others were not tried",
+                count(report.runs, "random schedule")
+            ),
+            (Outcome::Partial, ..) => writeln!(
+                text,
+                "partial: nothing was found, but schedules may be missing: the program used memory \
+                 in a way that the exploration cannot follow"
+            ),
+            (Outcome::Exhaustive, ..) => {
+                writeln!(text, "passed in all schedules (exhaustive: nothing was found)")
+            }
+            (Outcome::Failed, None, None) => writeln!(text, "failed"),
+        };
+        for unseen in &report.unseen {
+            let _ = writeln!(text, "  unseen    {unseen}");
         }
-        let count =
-            |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        if let Some(cure) = &self.cure {
+            let passed = match self.cured_schedules {
+                1 => "1 schedule has".to_owned(),
+                more => format!("{more} schedules have"),
+            };
+            let _ = writeln!(text, "  cure      {cure}: with it {passed} passed");
+        }
         let topology = check.topology.as_deref().unwrap_or("one node");
         let ranks = count(check.ranks.into(), "rank");
         let _ = write!(text, "  job       {ranks}, {topology}");
@@ -55,12 +75,20 @@ impl Finding {
         let races = if check.races { "" } else { ", races not looked for" };
         let _ = writeln!(text, "{torn}{races}");
         let (tried, steps) = (count(report.runs, "schedule"), count(report.steps, "step"));
-        let _ =
-            writeln!(text, "  policy    {}, seed {}: {tried}, {steps}", check.policy, check.seed);
+        let first = match (self.random_first, check.policy == self.policy.to_string()) {
+            (0, true) => String::new(),
+            (first, true) => format!(", after {}", count(first, "random one")),
+            (_, false) => format!("; the policy {} was not needed", check.policy),
+        };
+        let _ = writeln!(
+            text,
+            "  policy    {}, seed {}: {tried}, {steps}{first}",
+            self.policy, check.seed
+        );
         if let Some(failure) = &report.failure {
             let schedule = if failure.schedule.is_empty() { "0" } else { &failure.schedule };
             let _ = writeln!(text, "  schedule  {schedule}");
-            text += &describe_trace(check.ranks, &failure.trace);
+            text += &describe_trace_from(check.ranks, &failure.trace, failure.unused);
             let _ = writeln!(text, "  again     {}", again(schedule));
         }
         text
@@ -76,7 +104,7 @@ pub(super) fn replayed(ranks: u32, run: &Run) -> String {
         Verdict::TooLong => format!("no end after {} steps", trace.len()),
         Verdict::Failed(problem) => problem.clone(),
     };
-    format!("{}{text}", describe_trace(ranks, &trace))
+    format!("{}{text}", describe_trace_from(ranks, &trace, run.unused))
 }
 
 /// Describes the events of a run, a step a line, with a column for each rank.
@@ -92,12 +120,25 @@ pub(super) fn replayed(ranks: u32, run: &Run) -> String {
 /// };
 /// let run = Check::new(3).replay(tickets, "21")?;
 /// let trace: Vec<_> = run.steps.into_iter().map(|step| step.event).collect();
-/// assert!(describe_trace(3, &trace).contains(" 1  . . 2  fetch_add 1 at byte 0 of"));
+/// assert!(describe_trace(3, &trace).contains(" 1  . . 2  fetch_add 1 at word 0 of window"));
 /// # Ok::<(), farside::Error>(())
 /// ```
 pub fn describe_trace(ranks: u32, trace: &[Event]) -> String {
+    describe_trace_from(ranks, trace, 0)
+}
+
+/// Likewise, without the first steps, `unused` of them, in which nothing of the program's own
+/// memory was used.
+fn describe_trace_from(ranks: u32, trace: &[Event], unused: usize) -> String {
     let mut text = String::new();
-    for (step, event) in trace.iter().enumerate() {
+    if unused > 0 {
+        let _ = writeln!(
+            text,
+            "       …  {} before the program's first operation",
+            count(unused as u64, "step")
+        );
+    }
+    for (step, event) in trace.iter().enumerate().skip(unused) {
         let column =
             |rank: u32| if rank == event.id.rank.0 { rank.to_string() } else { ".".into() };
         let columns: Vec<String> = (0..ranks).map(column).collect();

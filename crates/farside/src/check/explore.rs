@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use farside_fabric::{Connection, Error, Rank, Result};
 use farside_races::{Checker, Cure, Race};
@@ -10,8 +11,8 @@ use farside_rma::World;
 
 use crate::entry::MainResult;
 use crate::sim::{
-    Policy, Program, Progress, Report, Run, Simulation, Verdict, explore, judged, replay,
-    simulation,
+    Policy, Program, Progress, Reduction, Report, Run, Simulation, Verdict, explore, judged,
+    replay, simulation,
 };
 
 /// The steps after which an exhaustive exploration is cut off, unless a number of schedules is
@@ -30,6 +31,9 @@ pub struct Check {
     pub(crate) policy: String,
     pub(crate) seed: u64,
     pub(crate) schedules: Option<u64>,
+    pub(crate) budget: Option<Duration>,
+    /// The random schedules that are tried before an exhaustive search.
+    pub(crate) random_first: u64,
     pub(crate) deaths: u32,
     pub(crate) torn: bool,
     pub(crate) races: bool,
@@ -42,6 +46,10 @@ pub struct Finding {
     pub outcome: Outcome,
     /// The schedules that were tried, and the one that failed.
     pub report: Report,
+    /// The random schedules before them, in which nothing was found.
+    pub random_first: u64,
+    /// The policy of these schedules: random, if one of those that come first has failed.
+    pub policy: Policy,
     /// The first race of the schedule that failed.
     pub race: Option<Race>,
     /// The weakest means that was found to take the race away: with it, all schedules were tried,
@@ -59,6 +67,9 @@ pub enum Outcome {
     Exhaustive,
     /// As many random schedules were tried as were wanted, and nothing was found.
     Sampled,
+    /// Every schedule was tried that differs in what is seen, and nothing was found; but the
+    /// program used memory in a way that cannot be followed ([`Report::unseen`]).
+    Partial,
     /// A limit ended it, and nothing was found until then: nothing is known of the rest.
     Bounded,
     /// Something was found.
@@ -80,6 +91,8 @@ impl Check {
             policy: "exhaustive".to_owned(),
             seed: 1,
             schedules: None,
+            budget: None,
+            random_first: 0,
             deaths: 0,
             torn: false,
             races: true,
@@ -108,6 +121,19 @@ impl Check {
     #[must_use]
     pub fn schedules(self, schedules: u64) -> Check {
         Check { schedules: Some(schedules), ..self }
+    }
+
+    /// For so long at most.
+    #[must_use]
+    pub fn budget(self, budget: Duration) -> Check {
+        Check { budget: Some(budget), ..self }
+    }
+
+    /// With so many random schedules before an exhaustive search, which may take long to come to a
+    /// fault that is easy to find.
+    #[must_use]
+    pub fn random_first(self, schedules: u64) -> Check {
+        Check { random_first: schedules, ..self }
     }
 
     /// With other random schedules.
@@ -149,12 +175,18 @@ impl Check {
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<Finding> {
         let (explored, policy) = (Explored::new(self, program)?, self.parsed_policy()?);
-        let report = explored.explore(self, policy, watch);
-        let outcome = self.outcome(policy, &report);
+        let first = explored.explore_random(self, policy, watch);
+        let random_first = first.as_ref().map_or(0, |first| first.runs);
+        let (report, tried) = match first {
+            Some(first) if first.failure.is_some() => (first, Policy::Random),
+            _ => (explored.explore(self, policy, watch), policy),
+        };
         let mut finding = Finding {
             race: explored.race().filter(|_| report.failure.is_some()),
-            outcome,
+            outcome: self.outcome(tried, &report),
             report,
+            random_first: if tried == policy { random_first } else { 0 },
+            policy: tried,
             cure: None,
             cured_schedules: 0,
             check: self.clone(),
@@ -213,6 +245,9 @@ impl Check {
             };
             panic!("{}", finding.describe(&again));
         }
+        if finding.outcome == Outcome::Partial {
+            print!("{name}: {}", finding.describe(&str::to_owned));
+        }
     }
 
     fn parsed_policy(&self) -> Result<Policy> {
@@ -223,19 +258,23 @@ impl Check {
         let samples = !matches!(policy, Policy::Exhaustive(_));
         match report.failure {
             Some(_) => Outcome::Failed,
-            None if report.complete => Outcome::Exhaustive,
+            None if report.complete && report.unseen.is_empty() => Outcome::Exhaustive,
+            None if report.complete => Outcome::Partial,
             None if samples => Outcome::Sampled,
             None => Outcome::Bounded,
         }
     }
 
     /// Whether more schedules are to be tried.
-    fn goes_on(&self, policy: Policy, progress: &Progress) -> bool {
+    fn goes_on(&self, policy: Policy, progress: &Progress, since: Instant) -> bool {
         let samples = !matches!(policy, Policy::Exhaustive(_));
-        match self.schedules.or(samples.then_some(SCHEDULES)) {
-            Some(schedules) => progress.runs < schedules,
-            None => progress.steps < STEPS_MAX,
-        }
+        // Without a number, the time says how many.
+        let usual = (samples && self.budget.is_none()).then_some(SCHEDULES);
+        self.budget.is_none_or(|budget| since.elapsed() < budget)
+            && match self.schedules.or(usual) {
+                Some(schedules) => progress.runs < schedules,
+                None => samples || progress.steps < STEPS_MAX,
+            }
     }
 }
 
@@ -270,11 +309,24 @@ impl Explored {
     }
 
     fn explore(&self, check: &Check, policy: Policy, watch: &mut dyn FnMut(&Progress)) -> Report {
+        let since = Instant::now();
         let mut go_on = |progress: &Progress| {
             watch(progress);
-            check.goes_on(policy, progress)
+            check.goes_on(policy, progress, since)
         };
         explore(&self.simulation, &self.program, policy, check.seed, &mut go_on)
+    }
+
+    /// Tries the random schedules that come before an exhaustive search.
+    fn explore_random(
+        &self,
+        check: &Check,
+        policy: Policy,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Option<Report> {
+        let is_asked = check.random_first > 0 && policy == Policy::Exhaustive(Reduction::Sources);
+        let first = Check { schedules: Some(check.random_first), ..check.clone() };
+        is_asked.then(|| self.explore(&first, Policy::Random, watch))
     }
 
     /// Returns the first race of the last run.
@@ -289,7 +341,7 @@ impl Explored {
             checker.try_cure(Some(&cure));
             let report = self.explore(&finding.check, policy, watch);
             let outcome = finding.check.outcome(policy, &report);
-            if matches!(outcome, Outcome::Exhaustive | Outcome::Sampled) {
+            if matches!(outcome, Outcome::Exhaustive | Outcome::Partial | Outcome::Sampled) {
                 checker.try_cure(None);
                 finding.cured_schedules = report.runs;
                 finding.cure = Some(cure);

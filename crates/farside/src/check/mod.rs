@@ -48,6 +48,7 @@
 
 mod describe;
 mod explore;
+mod quiet;
 mod registered;
 
 pub use describe::describe_trace;

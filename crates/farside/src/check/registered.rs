@@ -1,5 +1,6 @@
 //! Programs that `farside check PROGRAM` explores, inside of the program that has them.
 
+use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -13,8 +14,15 @@ use farside_rma::World;
 use crate::entry::MainResult;
 use crate::sim::{Progress, Run};
 
-use super::describe::replayed;
+use super::describe::{count, replayed};
 use super::explore::{Check, Finding, Outcome};
+use super::quiet::{Quiet, copy};
+
+/// The random schedules that are tried before an exhaustive search, unless a number of schedules
+/// is asked for.
+const RANDOM_FIRST: u64 = 100;
+/// How often it is said how far an exploration is.
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// A program to explore.
 pub struct Registered {
@@ -109,14 +117,16 @@ fn explore_all(
     let mut good = true;
     for program in chosen {
         let check = adjusted(&program.check, asked);
-        let mut meter = Meter::new(program.name);
         let begin = Instant::now();
-        let finding = (program.explore)(&check, &mut |progress| meter.show(progress))?;
-        meter.clear();
+        let finding = explore(program, &check, entry)?;
+        if let Some(failure) = &finding.report.failure {
+            // What the program writes in the schedule that failed, and in no other.
+            (program.replay)(&check, &failure.schedule)?;
+        }
         good &= match finding.outcome {
             Outcome::Failed => false,
             Outcome::Bounded => !asked.fails_on_bounded,
-            Outcome::Exhaustive | Outcome::Sampled => true,
+            Outcome::Exhaustive | Outcome::Partial | Outcome::Sampled => true,
         };
         print(&format!("{}: {}", program.name, finding.describe(&|it| again(program, asked, it))))?;
         if let Some(entry) = entry {
@@ -124,6 +134,16 @@ fn explore_all(
         }
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Explores a program, in silence, and says how far it is.
+fn explore(program: &Registered, check: &Check, entry: Option<&Entry>) -> Result<Finding> {
+    let mut meter = Meter::new(program.name, entry)?;
+    let quiet = Quiet::new()?;
+    let finding = (program.explore)(check, &mut |progress| meter.show(progress));
+    drop(quiet);
+    meter.clear();
+    finding
 }
 
 fn print(text: &str) -> Result<()> {
@@ -140,6 +160,8 @@ fn adjusted(check: &Check, asked: &Explored) -> Check {
         policy: asked.policy.clone().unwrap_or(check.policy),
         seed: asked.seed.unwrap_or(check.seed),
         schedules: asked.schedules.or(check.schedules),
+        budget: asked.budget_ms.map(Duration::from_millis).or(check.budget),
+        random_first: if asked.schedules.is_none() { RANDOM_FIRST } else { 0 },
         deaths: asked.deaths.unwrap_or(check.deaths),
         torn: asked.torn || check.torn,
         races: check.races && !asked.ignores_races,
@@ -161,6 +183,9 @@ fn again(program: &Registered, asked: &Explored, schedule: &str) -> String {
     if check.torn {
         command += " --torn";
     }
+    if !check.races {
+        command += " --no-races";
+    }
     command += &format!(" --replay '{schedule}'");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.is_empty() {
@@ -175,10 +200,12 @@ fn json(name: &str, finding: &Finding, time: Duration) -> String {
     let text = |text: Option<String>| text.map_or("null".into(), |text| quoted(&text));
     let problem = report.failure.as_ref().map(|failure| failure.problem.clone());
     let problem = finding.race.as_ref().map(ToString::to_string).or(problem);
+    let unseen: Vec<String> = report.unseen.iter().map(|it| quoted(&it.to_string())).collect();
     format!(
         "{{\"check\":{},\"outcome\":\"{}\",\"good\":{},\"ranks\":{},\"topology\":{},\"deaths\":{},\
-         \"policy\":{},\"seed\":{},\"schedules\":{},\"steps\":{},\"complete\":{},\"time_s\":{:.3},\
-         \"race\":{},\"cure\":{},\"problem\":{},\"schedule\":{}}}",
+         \"policy\":{},\"seed\":{},\"random_first\":{},\"schedules\":{},\"steps\":{},\
+         \"complete\":{},\"unseen\":[{}],\"time_s\":{:.3},\"race\":{},\"cure\":{},\
+         \"problem\":{},\"schedule\":{}}}",
         quoted(name),
         finding.outcome.to_string().to_lowercase(),
         finding.outcome != Outcome::Failed,
@@ -187,9 +214,11 @@ fn json(name: &str, finding: &Finding, time: Duration) -> String {
         check.deaths,
         quoted(&check.policy),
         check.seed,
+        finding.random_first,
         report.runs,
         report.steps,
-        report.complete,
+        report.complete && report.unseen.is_empty(),
+        unseen.join(","),
         time.as_secs_f64(),
         finding.race.is_some(),
         text(finding.cure.as_ref().map(ToString::to_string)),
@@ -198,38 +227,55 @@ fn json(name: &str, finding: &Finding, time: Duration) -> String {
     )
 }
 
-/// Shows on a terminal how far an exploration is.
-struct Meter {
+/// Says how far an exploration is: on a terminal, and to the launcher.
+struct Meter<'e> {
     name: &'static str,
     begin: Instant,
-    shown: Option<Instant>,
-    is_on: bool,
+    said: Option<Instant>,
+    /// The schedules of a search that is over: the random ones.
+    earlier: u64,
+    last: u64,
+    terminal: Option<File>,
+    entry: Option<&'e Entry>,
 }
 
-impl Meter {
-    fn new(name: &'static str) -> Meter {
-        let is_on = std::io::stderr().is_terminal();
-        Meter { name, begin: Instant::now(), shown: None, is_on }
+impl Meter<'_> {
+    fn new<'e>(name: &'static str, entry: Option<&'e Entry>) -> Result<Meter<'e>> {
+        let stderr = std::io::stderr();
+        let terminal = match stderr.is_terminal() {
+            true => Some(File::from(copy(stderr)?)),
+            false => None,
+        };
+        let now = Instant::now();
+        Ok(Meter { name, begin: now, said: None, earlier: 0, last: 0, terminal, entry })
     }
 
     fn show(&mut self, progress: &Progress) {
-        let last = self.shown.unwrap_or(self.begin);
-        if self.is_on && last.elapsed() > Duration::from_millis(200) {
-            self.shown = Some(Instant::now());
-            let (runs, depth) = (progress.runs, progress.depth);
-            let rate = runs as f64 / self.begin.elapsed().as_secs_f64();
-            let name = self.name;
-            // What cannot be shown is not needed.
-            let _ = write!(
-                std::io::stderr(),
-                "\r\x1b[K{name}: {runs} schedules ({rate:.0}/s), depth {depth}"
-            );
+        if progress.runs < self.last {
+            self.earlier += self.last;
+        }
+        self.last = progress.runs;
+        if self.said.is_some_and(|said| said.elapsed() < INTERVAL) {
+            return;
+        }
+        self.said = Some(Instant::now());
+        let (name, runs, depth) = (self.name, self.earlier + progress.runs, progress.depth);
+        let seconds = self.begin.elapsed().as_secs_f64();
+        // What cannot be shown is not needed.
+        if let Some(entry) = self.entry {
+            let tried = count(runs, "schedule");
+            let _ = entry.progress(&format!("{name}: {tried} in {seconds:.1} s"));
+        }
+        if let Some(terminal) = &mut self.terminal {
+            let rate = runs as f64 / seconds;
+            let _ =
+                write!(terminal, "\r\x1b[K{name}: {runs} schedules ({rate:.0}/s), depth {depth}");
         }
     }
 
-    fn clear(&self) {
-        if self.shown.is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+    fn clear(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            let _ = write!(terminal, "\r\x1b[K");
         }
     }
 }

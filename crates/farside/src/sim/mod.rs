@@ -33,10 +33,11 @@ use farside_fabric::{Result, Topology};
 use farside_rma::{World, root_bytes};
 
 pub use farside_sim::explore::{
-    Failure, Policy, Progress, Reduction, Report, exhaustive, explore, random, replay,
+    Failure, Policy, Progress, Reduction, Report, exhaustive, explore, final_states, random, replay,
 };
 pub use farside_sim::{
-    Event, Profile, Program, Resent, Run, Simulation, Start, Step, Timing, Verdict, What, profile,
+    Event, Profile, Program, Resent, Run, Simulation, Start, Step, Timing, Unseen, Verdict, What,
+    profile,
 };
 pub use timed::{Outcome, Virtual, run};
 

@@ -293,7 +293,9 @@ impl Team<'_> {
     }
 
     fn own_poison(&self) -> u64 {
-        self.group().area.own.atomic(at::POISON, Width::W64, Atomic::Load).unwrap_or(0) as u64
+        let area = &self.group().area;
+        area.tell_own(at::POISON, 8, false);
+        area.own.atomic(at::POISON, Width::W64, Atomic::Load).unwrap_or(0) as u64
     }
 
     fn poisoned(&self, step: &Step) -> Error {

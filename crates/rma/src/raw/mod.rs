@@ -146,7 +146,13 @@ impl Memory {
 
     /// Returns where this rank's part begins. What is read or written there obeys the rules of
     /// [`Own::as_slice`](crate::Own::as_slice), and ends with [`Memory::free`].
+    #[track_caller]
     pub fn base(&self) -> NonNull<u8> {
+        self.segment.tell_lent("base");
+        self.first_byte()
+    }
+
+    fn first_byte(&self) -> NonNull<u8> {
         let start = self.start(self.segment.me) as usize;
         // SAFETY: the extent is inside of the part, which is mapped.
         unsafe { self.segment.own.base().add(start) }
@@ -494,12 +500,12 @@ pub struct AddressTable {
 impl AddressTable {
     /// Adds this rank's part of a memory.
     pub fn insert(&mut self, memory: &Memory) {
-        self.by_start.insert(memory.base().addr().get(), memory.clone());
+        self.by_start.insert(memory.first_byte().addr().get(), memory.clone());
     }
 
     /// Takes this rank's part of a memory away; returns whether it was there.
     pub fn remove(&mut self, memory: &Memory) -> bool {
-        self.by_start.remove(&memory.base().addr().get()).is_some()
+        self.by_start.remove(&memory.first_byte().addr().get()).is_some()
     }
 
     /// Returns the memory in which `bytes` from an address on lie, and the offset of the first.

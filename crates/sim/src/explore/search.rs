@@ -2,9 +2,12 @@
 //!
 //! Paper:   Abdulla, Aronsson, Jonsson, Sagonas: *Optimal dynamic partial order reduction*, 2014:
 //!          source sets (section 5) and sleep sets, without wakeup trees.
-//! Differs: every operation in flight, and every look of a waiter at its word, is a process with
-//!          one event. Events that become impossible, late waits and deaths: `README.md`.
+//! Differs: every operation in flight, every look of a waiter at its word, and every access of a
+//!          rank to its own memory is a process with one event. Events that become impossible,
+//!          late waits and deaths: `README.md`.
 //! Checked: `reduction_loses_no_outcome`: random programs, explored with and without reduction.
+
+use std::collections::BTreeSet;
 
 use super::{Progress, Reduction, Report, failure_of};
 use crate::bits::Bits;
@@ -12,23 +15,26 @@ use crate::event::{Event, EventId};
 use crate::fibers::Program;
 use crate::run::{LateWait, Oracle, Run, Simulation, Step, Verdict};
 
-/// Tries every schedule, unless `go_on` says that it is enough.
+/// Tries every schedule, unless `go_on` says that it is enough; `each` is told of every run.
 pub(super) fn exhaust(
     simulation: &Simulation,
     program: &Program,
     reduction: Reduction,
+    each: &mut dyn FnMut(&Run),
     go_on: &mut dyn FnMut(&Progress) -> bool,
 ) -> Report {
     let mut search = Search { nodes: Vec::new(), depth: 0, reduction };
-    let mut progress = Progress::default();
+    let (mut progress, mut unseen) = (Progress::default(), BTreeSet::new());
     let mut beginning = Vec::new();
     loop {
         search.depth = beginning.len();
         let given = beginning.len();
         let run = simulation.run_on(program, &mut search, beginning);
         progress.count(&run);
+        each(&run);
+        unseen.extend(run.unseen.iter().copied());
         if let Some(failure) = failure_of(&run, &search.picks(run.steps.len())) {
-            return progress.report(false, Some(failure));
+            return progress.report(false, Some(failure), unseen);
         }
         if reduction == Reduction::Sources {
             if run.verdict == Verdict::Passed {
@@ -37,10 +43,10 @@ pub(super) fn exhaust(
             search.add_races(&run, given);
         }
         if !search.next() {
-            return progress.report(true, None);
+            return progress.report(true, None, unseen);
         }
         if !go_on(&progress) {
-            return progress.report(false, None);
+            return progress.report(false, None, unseen);
         }
         beginning = run.steps;
         beginning.truncate(search.nodes.len() - 1);

@@ -259,6 +259,8 @@ impl EventEngine {
                 let ns = self.network.work_ns(ns);
                 self.schedule(rank, clock_ns + ns, Go::Ready(0, 0));
             }
+            // Own memory costs nothing.
+            Pause::Own(_) => self.schedule(rank, clock_ns, Go::Ready(0, 0)),
             Pause::NeedsRoom => member.doing = Doing::NeedsRoom,
             Pause::Prepared => member.doing = Doing::Prepared,
         }

@@ -1,0 +1,119 @@
+//! The reduction loses nothing of any check: with it and without it, the schedules that pass leave
+//! the same contents of memory, and if one fails, one fails.
+//!
+//! A program has a few schedules with the reduction, and thousands without. A check whose own job
+//! has too many is compared with two ranks and one round, and if these have too many, random
+//! schedules take the place of all.
+
+use farside::sim::{Policy, Reduction, Report};
+use farside_check::{Check, Setup, checks, describe_trace};
+
+const REDUCED: Policy = Policy::Exhaustive(Reduction::Sources);
+const UNREDUCED: Policy = Policy::Exhaustive(Reduction::None);
+
+/// The schedules that a check may have to be compared: without reduction, and with it; and how many
+/// random ones are compared if there are more of the former.
+struct Limits {
+    unreduced: u64,
+    reduced: u64,
+    random: u64,
+}
+
+fn limits() -> Limits {
+    match std::env::var_os("FARSIDE_LONG") {
+        Some(_) => Limits { unreduced: 300_000, reduced: 100_000, random: 10_000 },
+        None => Limits { unreduced: 1_000, reduced: 200, random: 20 },
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    WithAll,
+    WithSome,
+    Not,
+}
+
+/// Jobs to compare a check with, the largest first; where there is little time, the smallest alone.
+fn setups(check: &Check) -> Vec<Setup> {
+    let whole = check.small.as_ref().unwrap_or(&check.setup).clone();
+    let mut few = Setup { ranks: 2.min(whole.ranks), rounds: 1, ..whole.clone() };
+    if whole.topology == Some(format!("node:{}", whole.ranks)) {
+        few.topology = Some(format!("node:{}", few.ranks));
+    }
+    match std::env::var_os("FARSIDE_LONG") {
+        Some(_) if few != whole => vec![whole, few],
+        _ => vec![few],
+    }
+}
+
+fn is_over(report: &Report) -> bool {
+    report.complete || report.failure.is_some()
+}
+
+fn compare(check: &Check, setup: &Setup, policy: Policy) -> Compared {
+    let Limits { unreduced, reduced, random } = limits();
+    let runs_max = if policy == UNREDUCED { unreduced } else { random };
+    let explore = |policy, runs_max| {
+        check.final_states(setup, policy, runs_max).expect("the job can be simulated")
+    };
+    let (all, whole) = explore(policy, runs_max);
+    if policy == UNREDUCED && !is_over(&whole) {
+        return Compared::Not;
+    }
+    let (found, few) = explore(REDUCED, reduced);
+    if !is_over(&few) {
+        return Compared::Not;
+    }
+    let of = format!("{}, {}, {policy}", check.name, setup.describe());
+    let problem = |report: &Report| report.failure.as_ref().map(|it| it.problem.clone());
+    let (expected, seen) = (problem(&whole), problem(&few));
+    assert!(expected.is_none() || seen.is_some(), "{of}: the reduction does not find {expected:?}");
+    if policy == UNREDUCED {
+        assert!(seen.is_none() || expected.is_some(), "{of}: only the reduction finds {seen:?}");
+    }
+    if seen.is_none() {
+        if let Some((_, trace)) = all.iter().find(|(state, _)| !found.contains_key(state)) {
+            let trace = describe_trace(setup.ranks, trace);
+            panic!("{of}: the reduction loses an end, to which this leads:\n{trace}");
+        }
+        let made_up = found.keys().any(|state| !all.contains_key(state));
+        assert!(policy != UNREDUCED || !made_up, "{of}: only the reduction comes to an end");
+    }
+    println!("{of}: {} schedules, {} ends; {} with reduction", whole.runs, all.len(), few.runs);
+    if policy == UNREDUCED { Compared::WithAll } else { Compared::WithSome }
+}
+
+/// Compares every `parts`-th exhaustive check, from `part` on. The others are sampled, and not
+/// reduced.
+fn compare_all(part: usize, parts: usize) {
+    let all = checks();
+    let chosen = all.iter().filter(|check| check.is_exhaustive()).skip(part).step_by(parts);
+    let (mut with_all, mut with_some, mut left_out) = (0, 0, Vec::new());
+    for check in chosen {
+        let setups = setups(check);
+        let ways = [UNREDUCED, Policy::Random].into_iter();
+        let mut ways = ways.flat_map(|policy| setups.iter().map(move |setup| (policy, setup)));
+        let compared = ways.find_map(|(policy, setup)| match compare(check, setup, policy) {
+            Compared::Not => None,
+            compared => Some(compared),
+        });
+        match compared {
+            Some(Compared::WithAll) => with_all += 1,
+            Some(_) => with_some += 1,
+            None => left_out.push(check.name),
+        }
+    }
+    println!("{with_all} compared with all schedules, {with_some} with random ones");
+    println!("{} have too many with reduction: {}", left_out.len(), left_out.join(", "));
+    assert!(with_all > 0);
+}
+
+#[test]
+fn reduction_loses_nothing_of_any_check() {
+    compare_all(0, 2);
+}
+
+#[test]
+fn reduction_loses_nothing_of_any_other_check() {
+    compare_all(1, 2);
+}
