@@ -13,7 +13,7 @@ fn task(number: u64) -> u64 {
 
 /// Hands all tasks out, one to each of the others. In haste, nothing orders a task and the count
 /// that tells of it.
-pub fn hand_out(world: &World, is_hasty: bool) -> Result<()> {
+pub(crate) fn hand_out(world: &World, is_hasty: bool) -> Result<()> {
     let home = Rank(world.size() - 1);
     let count = u64::from(home.0);
     let tasks = world.window::<u64>(home.index())?;

@@ -151,7 +151,7 @@ impl Context {
     /// Tells the checker of races, if there is one, that the program uses something which it does
     /// not look into, in words such as "shared pages".
     pub fn note_unseen(&self, what: &'static str) {
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &self.parts.watch {
             watch.unseen(what);
         }
     }

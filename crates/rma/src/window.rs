@@ -1,6 +1,7 @@
 //! Windows: memory with a part on every member, allocated and freed by all of them together.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
 use farside_fabric::{Error, Rank, Result, SegmentId};

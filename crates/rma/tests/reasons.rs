@@ -151,11 +151,7 @@ fn a_call_names_the_first_loss_of_a_node_that_is_gone() {
             world.barrier()?;
             ready.wait();
             match me {
-                CAUSE => {
-                    // It does not leave the job first, as a rank that was killed.
-                    std::mem::forget(world);
-                    return Err(Error::Program("it fails".into()));
-                }
+                CAUSE => return Err(Error::Program("it fails".into())),
                 // It ends because of the loss, and is lost as well.
                 Rank(0) => return world.wait(word.at(me, 0), |word| word == 1).map(drop),
                 _ => {}

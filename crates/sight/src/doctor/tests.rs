@@ -99,7 +99,7 @@ fn whoever_waits_for_a_rank_that_runs_is_slow() {
     let found = diagnosis(vec![in_barrier(), runs(), in_barrier()]);
     assert_eq!((found.verdict, kinds(&found)), (Verdict::Slow, vec![FindingKind::Runs]));
     assert!(found.findings[0].what.contains("2 of 3 ranks are in barrier 3"));
-    let found = diagnosis(vec![waits(barrier(3, &[3, 2, 2])), computes(), computes()]);
+    let found = diagnosis(vec![waits(barrier(3, &[3, 2, 2])), runs(), runs()]);
     assert!(found.findings[0].what.contains("1 of 3 ranks is in barrier 3"), "{found:?}");
     let lock = || waits(activity(Kind::Lock, "mcs", 0));
     let found = diagnosis(vec![holds(runs(), 0), lock(), lock()]);
