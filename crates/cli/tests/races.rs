@@ -63,8 +63,10 @@ fn as_rank(name: &str) -> ExitCode {
     }
 }
 
+type Program = fn(&World) -> farside::Result<()>;
+
 /// Programs that the checker does not look into, or in part.
-const UNSEEN: &[(&str, fn(&World) -> farside::Result<()>)] = &[
+const UNSEEN: &[(&str, Program)] = &[
     ("maps and sets", |world| {
         let map = HashMap::<u64, u64>::new(world)?;
         map.fetch_add(world, 7, 1)?;
