@@ -180,17 +180,23 @@ impl<'a> Policy<'a> {
     pub(crate) fn drained(&mut self, rank: Rank) {
         let ended = self.untold.iter_mut().filter(|untold| untold.failure.rank == rank);
         ended.for_each(|untold| untold.is_drained = true);
-        // The first failure explains those that follow. When all ranks were told to end, none is
-        // first.
-        let first = self.untold.first().filter(|untold| untold.is_drained);
-        if let Some(first) = first.filter(|_| !self.has_told && !self.has_signalled) {
-            let rank = first.failure.rank;
+        if self.untold.first().is_some_and(|first| first.is_drained) {
+            self.tell_first();
+        }
+    }
+
+    /// Tells the first failure by itself, if nothing was told yet: it explains those that follow.
+    /// When all ranks were told to end, none is first.
+    fn tell_first(&mut self) {
+        let first = self.untold.first().map(|first| first.failure.rank);
+        if let Some(rank) = first.filter(|_| !self.has_told && !self.has_signalled) {
             self.tell(|untold| untold.failure.rank == rank);
         }
     }
 
     /// Tells what is left to tell, whatever has become of the output.
     pub(crate) fn say_rest(&mut self) {
+        self.tell_first();
         self.tell(|_| true);
     }
 
