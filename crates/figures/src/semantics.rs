@@ -19,7 +19,7 @@ fn atomics() -> Result<Vec<Record>> {
     let mut records = Vec::new();
     for server in ["nic", "host-poll"] {
         let profile = Profile::load("myrinet-lanai4")?.served_by(server)?;
-        let outcome = run(&profile, 2, 1, |world| atomics_hold(world))?;
+        let outcome = run(&profile, 2, 1, atomics_hold)?;
         let holds = outcome.results.iter().all(|holds| *holds);
         let record = Record::new("table", "atomics", "farside", "sim", 2, 2);
         records.push(record.with("server", server).figure("holds", u8::from(holds)));

@@ -38,7 +38,8 @@ def test_classes_are_those_of_the_library() -> None:
     lost = errors.RankLost("rank 1 is lost")
     lost.rank, lost.how = 1, "was killed by signal 9 (SIGKILL)"
     copy = pickle.loads(pickle.dumps(lost))
-    assert (copy.rank, copy.how, str(copy)) == (1, "was killed by signal 9 (SIGKILL)", "rank 1 is lost")
+    how = "was killed by signal 9 (SIGKILL)"
+    assert (copy.rank, copy.how, str(copy)) == (1, how, "rank 1 is lost")
 
 
 def test_an_exception_ends_the_job_with_a_labelled_traceback(tmp_path: Path) -> None:

@@ -7,6 +7,10 @@ use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
 use farside_fabric::Error;
+use farside_fabric::record::ActivityKind;
+
+use crate::activity::Purpose;
+use crate::context::Context;
 
 /// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +43,38 @@ impl FailedCalls {
     pub(crate) fn with(&self, error: &Error) -> Option<FailedCall> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.clone().filter(|call| call.error == *error && !is_ours(call.place))
+    }
+}
+
+impl Context {
+    /// Returns which call of this rank's program failed with `error`, and where the program made
+    /// it, if it was the last one that failed.
+    ///
+    /// ```
+    /// # farside::local(1, |world| {
+    /// let window = world.window::<u64>(10)?;
+    /// if let Err(error) = world.get_value(window.at(world.rank(), 10)) {
+    ///     let call = world.failed_call(&error).map(|call| call.to_string());
+    ///     println!("{error}, {}", call.unwrap_or_default()); // …, at src/main.rs:9:31
+    /// }
+    /// # window.free(world) }).unwrap();
+    /// ```
+    pub fn failed_call(&self, error: &Error) -> Option<FailedCall> {
+        self.failed_calls().with(error)
+    }
+
+    /// Notes that the call which the program is in fails with `error`, and returns it.
+    #[cold]
+    #[track_caller]
+    pub fn failed(&self, error: Error) -> Error {
+        let (name, place) = match self.telling().purpose() {
+            // A lock's name is that of its algorithm, which the program need not know.
+            Some(Purpose { kind: ActivityKind::Lock, place, .. }) => (Some("lock"), place),
+            Some(purpose) => (Some(purpose.name), purpose.place),
+            None => (None, Location::caller()),
+        };
+        self.failed_calls().note(&error, name, place);
+        error
     }
 }
 

@@ -38,6 +38,7 @@ pub mod raw;
 mod segment;
 mod target;
 mod team;
+mod transfers;
 mod unfreed;
 mod variants;
 mod waiting;
