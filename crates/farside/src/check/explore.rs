@@ -9,6 +9,7 @@ use farside_fabric::{Connection, Error, Rank, Result};
 use farside_races::{Checker, Cure, Race};
 use farside_rma::World;
 
+use super::quiet::Quiet;
 use crate::entry::MainResult;
 use crate::sim::{
     Policy, Program, Progress, Reduction, Report, Run, Simulation, Verdict, explore, judged,
@@ -34,6 +35,8 @@ pub struct Check {
     pub(crate) budget: Option<Duration>,
     /// The random schedules that are tried before an exhaustive search.
     pub(crate) random_first: u64,
+    /// Whether this process is there for the exploration alone, and output may be held back.
+    pub(crate) is_alone: bool,
     pub(crate) deaths: u32,
     pub(crate) torn: bool,
     pub(crate) races: bool,
@@ -93,6 +96,7 @@ impl Check {
             schedules: None,
             budget: None,
             random_first: 0,
+            is_alone: false,
             deaths: 0,
             torn: false,
             races: true,
@@ -299,8 +303,10 @@ impl Explored {
         // One run tells whether the program says itself where its preparations end.
         let has_begun = Rc::new(Cell::new(false));
         let staged = self::program(&program, checker.clone(), Some(has_begun.clone()));
-        // How it ends is told by the exploration.
+        // How it ends, and what it writes, is told by the exploration.
+        let quiet = check.is_alone.then(Quiet::new).transpose()?;
         let _ = replay(&simulation, &staged, "0");
+        drop(quiet);
         let program = match has_begun.get() {
             true => staged,
             false => self::program(&program, checker.clone(), None),

@@ -162,6 +162,7 @@ fn adjusted(check: &Check, asked: &Explored) -> Check {
         schedules: asked.schedules.or(check.schedules),
         budget: asked.budget_ms.map(Duration::from_millis).or(check.budget),
         random_first: if asked.schedules.is_none() { RANDOM_FIRST } else { 0 },
+        is_alone: true,
         deaths: asked.deaths.unwrap_or(check.deaths),
         torn: asked.torn || check.torn,
         races: check.races && !asked.ignores_races,
