@@ -15,7 +15,8 @@
 //! | memory that loads and stores reach | [`Mapped`], [`watch_bits`] |
 //! | errors of a layer above | [`Fault`] |
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
-//! | what a wait tells of itself | [`Purpose`], [`Doing`], [`ActivityKind`], [`Place`], [`PlaceFinder`] |
+//! | what a wait tells of itself | [`Purpose`], [`Doing`], [`ActivityKind`], [`Place`] |
+//! | where a program of another language is | [`PlaceFinder`] |
 //! | what a checker of races is told | [`Watch`], [`Foreign`], [`OwnAccess`], [`Reuse`] |
 
 pub use farside_fabric::record::{ActivityKind, Place};
