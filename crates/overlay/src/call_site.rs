@@ -98,17 +98,16 @@ fn frame(text: &str) -> Option<Frame<'_>> {
     Some(Frame { address, function, line: None })
 }
 
-/// Returns the first frame behind those of the library, which is part of the program's own file:
-/// names tell them apart.
+/// Returns the first frame behind the functions that the library exports, which is part of the
+/// program's own file: names tell them apart. `None` if the compiler has left none of them.
 fn first_of_the_program(frames: Vec<Frame<'_>>) -> Option<Frame<'_>> {
-    let is_ours = |frame: &Frame<'_>| {
-        let name = frame.function.trim_start_matches(['<', '&']);
-        ["farside", "shmem_", "pshmem_", "std", "core", "alloc", "__rust"]
-            .iter()
-            .any(|start| name.starts_with(start))
+    let is_exported = |frame: &Frame<'_>| {
+        let is_of_c = !frame.function.contains(':');
+        let starts = ["farside_", "shmem_", "pshmem_"];
+        is_of_c && starts.iter().any(|start| frame.function.starts_with(start))
     };
-    let mut frames = frames.into_iter().skip_while(|frame| !frame.function.contains("farside"));
-    frames.find(|frame| !is_ours(frame))
+    let mut frames = frames.into_iter().skip_while(|frame| !is_exported(frame));
+    frames.find(|frame| !is_exported(frame))
 }
 
 #[cfg(test)]
@@ -119,10 +118,13 @@ mod tests {
              at /rustc/1/library/std/src/backtrace.rs:331:13
    1:     0x7f02 - farside_overlay::call_site::CallSite::find
              at /src/crates/overlay/src/call_site.rs:26:40
-   2:     0x7f02 - farside_shmem::transfer::put_slowly
-   3:     0x5501 - exchange
+   2:     0x7f02 - put_slowly
+             at /src/crates/shmem/src/transfer.rs:12:9
+   3:     0x7f03 - farside_shmem_put
+   4:     0x7f04 - pshmem_long_put
+   5:     0x5501 - exchange
              at /home/me/halo.c:41:9
-   4:     0x5501 - main
+   6:     0x5501 - main
              at /home/me/halo.c:80:5";
 
     #[test]

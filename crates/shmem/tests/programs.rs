@@ -343,97 +343,79 @@ fn argument(parameter: &str) -> &'static str {
     }
 }
 
-/// A program that calls one function of each family wrongly, each in a child, before `shmem_init`
-/// and after it; and the line of each call.
-fn wrong_calls() -> (String, Vec<(String, usize)>) {
+/// A call of a program of wrong calls.
+struct WrongCall {
+    name: String,
+    line: usize,
+}
+
+/// One function of each family, with its arguments: those that can be called wrongly only before
+/// `shmem_init`, and those that can be given wrong memory or a wrong PE.
+fn families() -> [Vec<(String, String)>; 2] {
     let is_of_other_type =
         |name: &str| name.split('_').any(|part| OTHER_TYPES.split(' ').any(|other| other == part));
-    let mut text = "#define _DEFAULT_SOURCE
-#include <shmem.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static void call_shmem_function(int number) {
-    long zeros[4096] = {0};
-    void *memory = zeros;
-    alarm(30);
-    switch (number) {
-"
-    .to_owned();
-    let mut calls = Vec::new();
+    let is_of_other_size = |name: &str| {
+        let name = name.trim_end_matches("_nbi").trim_end_matches("_signal");
+        ["8", "16", "32", "128"].iter().any(|size| name.ends_with(size))
+    };
+    let (mut before, mut after) = (Vec::new(), Vec::new());
     for (name, parameters) in declarations() {
-        if is_of_other_type(&name) {
+        if is_of_other_type(&name) || is_of_other_size(&name) {
             continue;
         }
         let parameters = parameters.split(',').map(str::trim);
         let arguments: Vec<&str> =
             parameters.filter(|it| !["void", "...", ""].contains(it)).map(argument).collect();
-        calls.push((name.clone(), text.lines().count() + 1));
-        let number = calls.len() - 1;
-        text += &format!("    case {number}: {name}({}); break;\n", arguments.join(", "));
+        let family = if arguments.contains(&"memory") { &mut after } else { &mut before };
+        family.push((name, arguments.join(", ")));
     }
-    let count = calls.len();
-    text += &format!(
-        "    }}
-}}
-static void try_all(const char *when) {{
-    for (int number = 0; number < {count}; number++) {{
-        printf(\"%s %d\\n\", when, number);
-        fflush(stdout);
-        if (fork() == 0) {{
-            dup2(1, 2);
-            call_shmem_function(number);
-            _exit(0);
-        }}
-        wait(NULL);
-    }}
-}}
-int main(void) {{
-    try_all(\"before\");
-    shmem_init();
-    try_all(\"after\");
-    puts(\"end\");
-    fflush(stdout);
-    _exit(0);
-}}
-"
-    );
+    [before, after]
+}
+
+/// A program that makes some wrong calls, each in a child; and the line of each.
+fn wrong_calls() -> (String, Vec<WrongCall>) {
+    let mut text = include_str!("programs/wrong_calls.c").to_owned();
+    let [before, after] = families();
+    text += &format!("enum {{ BEFORE = {} }};\nstatic void call_shmem(int n) {{\n", before.len());
+    text += "    long zeros[4096] = {0};\n    void *memory = zeros;\n    switch (n) {\n";
+    let mut calls = Vec::new();
+    for (name, arguments) in before.into_iter().chain(after) {
+        let line = text.lines().count() + 1;
+        text += &format!("    case {}: {name}({arguments}); break;\n", calls.len());
+        calls.push(WrongCall { name, line });
+    }
+    text += "    }\n    (void)memory;\n}\n";
+    text += "int main(int count, char **arguments) { return try_all(count, arguments); }\n";
     (text, calls)
 }
 
 #[test]
 fn every_error_names_the_line_of_the_call() {
     let (text, calls) = wrong_calls();
-    assert!(calls.len() > 170, "{}", calls.len());
     let source = scratch().join(format!("wrong-calls-{}.c", std::process::id()));
     std::fs::write(&source, text).expect("the scratch can be written");
-    let name = source.file_name().expect("it has a name").to_string_lossy().into_owned();
-    let program = {
-        let mut command = Command::new(prefix().join("bin/farside-oshcc"));
-        command.args(["-std=c11", "-O1", "-g", "-Wno-deprecated-declarations"]);
-        command.arg("-DFARSIDE_SHMEM_NO_GENERIC");
-        farside_testing::compile(command.arg(&source), scratch())
-    };
-    let ran = run(&mut command(&program.path));
+    let mut compiler = Command::new(prefix().join("bin/farside-oshcc"));
+    compiler.args(["-std=c11", "-O1", "-g", "-Wno-deprecated-declarations"]);
+    compiler.arg("-DFARSIDE_SHMEM_NO_GENERIC").arg(&source);
+    let program = farside_testing::compile(&mut compiler, scratch());
+    let file = source.file_name().expect("it has a name").to_string_lossy().into_owned();
     let _ = std::fs::remove_file(&source);
-    assert!(ran.status.success() && ran.output.contains("end"), "{ran:?}");
-    for (when, expected) in [("before", 160), ("after", 110)] {
-        let mut errors = 0;
-        for (number, (call, line)) in calls.iter().enumerate() {
-            let from = ran.output.find(&format!("{when} {number}\n")).expect("it was tried");
-            let said = &ran.output[from..];
-            let said = said.lines().skip(1).take_while(|line| {
-                !line.starts_with("before ") && !line.starts_with("after ") && *line != "end"
-            });
-            let said: Vec<&str> = said.collect();
-            let is_error = said.iter().any(|line| line.starts_with("farside: "));
-            let place = format!("{name}:{line}:");
-            let is_right = said.iter().any(|line| line.contains(&place));
-            assert!(is_right || !is_error, "{when} shmem_init, {call}: {place} in {said:#?}");
+    let mut errors = 0;
+    // A child that fails reads all debug information: some at a time.
+    for (at, some) in calls.chunks(30).enumerate() {
+        let (from, to) = ((at * 30).to_string(), (at * 30 + some.len()).to_string());
+        let ran = run(command(&program.path).args([from, to]));
+        assert!(ran.status.success(), "{ran:?}");
+        let said: Vec<&str> = ran.output.split("next\n").skip(1).collect();
+        assert_eq!(said.len(), some.len(), "{ran:?}");
+        for (said, WrongCall { name, line }) in said.into_iter().zip(some) {
+            let is_error = said.contains("farside: ");
+            let place = format!("{file}:{line}:");
+            assert!(!is_error || said.contains(&place), "{name}: no {place:?} in {said}");
             errors += usize::from(is_error);
         }
-        assert!(errors > expected, "{when}: {errors} of {}", calls.len());
     }
+    assert!(errors > 120, "{errors} of {} calls are errors", calls.len());
 }
 
 /// A program with one mistake.
