@@ -60,9 +60,9 @@ impl Program {
     /// As many iterations as one rank does in about a second.
     fn usual_iterations(self) -> usize {
         match self {
-            Program::Fft3d => 200,
+            Program::Fft3d => 150,
             Program::Barnes | Program::BarnesZones => 100,
-            Program::Sor => 1000,
+            Program::Sor => 600,
             Program::Jacobi => 1500,
             Program::Tsp => 20,
         }
