@@ -78,7 +78,7 @@ mod tests {
     fn both(options: &Options, now_ns: impl Fn() -> u64 + Sync) -> [Timed; 2] {
         let outcome = farside::local(1, |world| {
             let kernel = options.kernel()?;
-            let mut dsm = farside::dsm::Dsm::new(&world, options.config(&world, kernel.bytes()))?;
+            let mut dsm = farside::dsm::Dsm::new(world, options.config(world, kernel.bytes()))?;
             let mut machine = Machine::new(&mut dsm, 0.0);
             let mut run = kernel.prepare(&mut machine)?;
             let mut base = kernel.base();
