@@ -22,7 +22,7 @@ struct Limits {
 fn limits() -> Limits {
     match std::env::var_os("FARSIDE_LONG") {
         Some(_) => Limits { unreduced: 300_000, reduced: 100_000, random: 10_000 },
-        None => Limits { unreduced: 1_000, reduced: 200, random: 20 },
+        None => Limits { unreduced: 300, reduced: 200, random: 20 },
     }
 }
 
