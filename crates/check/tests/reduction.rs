@@ -121,7 +121,6 @@ fn reduction_loses_nothing_of_any_other_check() {
 }
 
 #[test]
-#[ignore = "with a death, the reduction loses one of the 28 ends of death/mcs"]
 fn reduction_loses_nothing_when_ranks_die() {
     compare_all(true, 0, 1);
 }

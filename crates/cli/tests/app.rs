@@ -155,7 +155,7 @@ fn a_job_inside_a_job_ends_with_it() {
     let mut running = endless().start();
     running.wait_for_lines("ready", 4);
     running.signal(Signal::TERM);
-    running.wait().fails_with(&["rank 0", "rank 1"]);
+    running.wait().fails_with(&["ranks 0 and 1"]);
 }
 
 #[test]

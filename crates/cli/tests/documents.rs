@@ -15,6 +15,7 @@ const UNSEEN: &[&str] = &[
     "aggregator",
     "array",
     "map",
+    "semaphore",
     "shared_grid",
     "shared_list",
     "shared_sor",

@@ -25,7 +25,7 @@ fn ended(test: &str, status: i32, case: fn(&World) -> Result<()>) -> Vec<String>
             eprintln!("the job hangs");
             std::process::abort();
         });
-        let status = match catch_unwind(|| farside::local(3, |world| case(world))) {
+        let status = match catch_unwind(|| farside::local(3, case)) {
             Ok(Ok(_)) => 0,
             Ok(Err(error)) => {
                 eprintln!("{error}");

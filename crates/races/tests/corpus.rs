@@ -64,7 +64,7 @@ fn on_threads(case: &Case, nodes: Option<u32>) -> Result<Report> {
         None => local,
     };
     let over = move |fabric| over.over(fabric).expect("the job has as many ranks");
-    local.decorate(over).run(|world| It::run(&world, case))?;
+    local.decorate(over).run(|world| It::run(world, case))?;
     Ok(checker.report())
 }
 

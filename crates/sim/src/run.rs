@@ -353,7 +353,10 @@ impl Driver {
         if let Doing::Waits { wait, .. } = member.doing
             && self.at > self.given
         {
-            note_late(&self.steps[..self.at], wait.get(), &self.clocks[rank], &mut self.late);
+            // A departure that it does not know of ends a wait whose word is not right.
+            let is_disturbed = machine.store.departures() != wait.get().known_departures;
+            let (steps, clock) = (&self.steps[..self.at], &self.clocks[rank]);
+            note_late(steps, wait.get(), clock, is_disturbed, &mut self.late);
         }
     }
 
@@ -435,14 +438,21 @@ fn note_enabling(steps: &[Step], wait: &Wait<'_>, causes: &mut Bits) {
 }
 
 /// A wait begins: notes the steps before which it would have been over, as far as can be told.
-fn note_late(steps: &[Step], wait: &Wait<'_>, clock: &Bits, late: &mut Vec<LateWait>) {
+fn note_late(
+    steps: &[Step],
+    wait: &Wait<'_>,
+    clock: &Bits,
+    is_disturbed: bool,
+    late: &mut Vec<LateWait>,
+) {
     let Awaited::Words(conditions) = wait.event else {
         return;
     };
     for condition in conditions {
         for (changed, step) in steps.iter().enumerate().filter(|(_, step)| step.changes(condition))
         {
-            let would_be_over = step.held_at(condition).is_none_or(|held| (condition.until)(held));
+            let would_be_over =
+                is_disturbed || step.held_at(condition).is_none_or(|held| (condition.until)(held));
             if would_be_over && !clock.contains(changed) {
                 late.push(LateWait { changed, began: steps.len() });
             }

@@ -104,7 +104,7 @@ pub fn checks() -> Vec<Check> {
         Flags { sets: 1 }
             .check("barrier/flags-one-set", "uses a flag again before it was taken down")
             .setup(Setup::new(2).rounds(2))
-            .mutant(Promise::Progress, "had left"),
+            .mutant(Promise::Progress, "has already left"),
         Check::new(
             "barrier/without-waiting",
             "signals its neighbours and does not wait for them",

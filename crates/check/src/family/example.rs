@@ -64,7 +64,7 @@ pub fn checks() -> Vec<Check> {
             "forgets a successor that is about to link itself",
             wrong("d-mcs", "without-second-look"),
         )
-        .mutant(Promise::Progress, "had left"),
+        .mutant(Promise::Progress, "has already left"),
         Check::new("example/ticket", "take a number, wait until it is served", exclusive("ticket"))
             .setup(Setup::new(2).rounds(2)),
         Check::new("example/ticket-fair", "numbers are served in turn", fair("ticket"))

@@ -316,7 +316,7 @@ fn mutants_of_published() -> Vec<Check> {
             Base::Published,
             &["W", "R"],
         )
-        .mutant(Promise::Progress, "had left"),
+        .mutant(Promise::Progress, "has already left"),
         check::<variant::WithoutCount>(
             "epoch/published-without-count",
             "the agent frees a target when the first reader leaves",
@@ -369,7 +369,7 @@ fn mutants() -> Vec<Check> {
             direct,
             &["w", "w"],
         )
-        .mutant(Promise::Progress, "had left"),
+        .mutant(Promise::Progress, "has already left"),
         check::<variant::WithoutCount>(
             "epoch/backoff-without-count",
             "the agent frees a target when the first reader leaves",

@@ -549,7 +549,7 @@ pub(super) const ENTRIES: &[Row] = &[Row {
             name: "without-waking",
             about: "leaves the lock free without a word to the parked head of the queue",
             build: |maker| build::<WithoutWaking>(maker, WHEN_PARKED),
-            trial: Some(Trial::caught(Style::Wait, Promise::Progress, "had left")),
+            trial: Some(Trial::caught(Style::Wait, Promise::Progress, "has already left")),
         },
         super::Variant {
             name: "without-bound",

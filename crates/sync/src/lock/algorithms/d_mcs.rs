@@ -364,13 +364,13 @@ pub(super) const ENTRIES: &[Row] = &[Row {
             name: "without-second-look",
             about: "does not wait for a successor that is about to link itself",
             build: build::<WithoutSecondLook>,
-            trial: Some(Trial::caught(Style::Wait, Promise::Progress, "had left")),
+            trial: Some(Trial::caught(Style::Wait, Promise::Progress, "has already left")),
         },
         super::Variant {
             name: "gives-up-in-two-steps",
             about: "looks whether it was granted the lock, and then gives up",
             build: build::<GivesUpInTwoSteps>,
-            trial: Some(Trial::caught(Style::GiveUp, Promise::Progress, "had left")),
+            trial: Some(Trial::caught(Style::GiveUp, Promise::Progress, "has already left")),
         },
         super::Variant {
             name: "without-skipping",
@@ -378,7 +378,7 @@ pub(super) const ENTRIES: &[Row] = &[Row {
             build: build::<WithoutSkipping>,
             trial: Some(Trial {
                 job: Job::new(2).rounds(2),
-                ..Trial::caught(Style::WalkAway, Promise::Progress, "had left")
+                ..Trial::caught(Style::WalkAway, Promise::Progress, "has already left")
             }),
         },
     ],

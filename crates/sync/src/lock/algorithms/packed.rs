@@ -233,7 +233,7 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
             name: "without-second-look",
             about: "does not wait for a successor that is about to link itself",
             build: build::<WithoutSecondLook>,
-            trial: Some(Trial::caught(Style::Wait, Promise::Progress, "had left")),
+            trial: Some(Trial::caught(Style::Wait, Promise::Progress, "has already left")),
         },
         super::Variant {
             name: "by-store",

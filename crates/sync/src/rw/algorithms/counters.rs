@@ -41,7 +41,7 @@ const DEPARTED: usize = 1;
 const WITHOUT_TELLING: &str = "departs without a word to the writer that waits for it";
 /// The variant of a lock on counters that departs so.
 pub(super) const fn without_waking(build: Build<dyn Algorithm>) -> super::Variant {
-    let trial = stuck(PAIR, "had left");
+    let trial = stuck(PAIR, "has already left");
     super::Variant { name: "without-waking", about: WITHOUT_TELLING, build, trial }
 }
 

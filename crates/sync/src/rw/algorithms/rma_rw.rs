@@ -373,13 +373,13 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
             about: "as printed in [RMALOCK16] listing 9: after T_R readers, one waits for a writer \
                     that has left",
             build: each::<WithoutAskingAgain>,
-            trial: stuck(READS_TWICE, "had left"),
+            trial: stuck(READS_TWICE, "has already left"),
         },
         super::Variant {
             name: "resets-in-steps",
             about: "as printed in [RMALOCK16] listing 6: a reset takes a writer's mark away",
             build: each::<ResetsInSteps>,
-            trial: stuck(READS_TWICE, "had left"),
+            trial: stuck(READS_TWICE, "has already left"),
         },
         super::Variant {
             name: "climbs-too-early",
@@ -387,7 +387,7 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
             build: each::<ClimbsTooEarly>,
             trial: Some(Trial {
                 job: Job::new(3).on("node:2"),
-                ..Trial::caught(&["ww", "w", ""], Promise::Progress, "had left")
+                ..Trial::caught(&["ww", "w", ""], Promise::Progress, "has already left")
             }),
         },
         super::Variant {

@@ -475,7 +475,7 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
             name: "in-two-steps",
             about: "begins to linger in two steps",
             build: patient::<InTwoSteps>,
-            trial: stuck(PAIR, "had left"),
+            trial: stuck(PAIR, "has already left"),
         },
         counters::without_waking(patient::<WithoutWaking>),
         super::Variant {
@@ -518,7 +518,7 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
             name: "runs-over",
             about: counters::READS,
             build: patient::<RunsOver>,
-            trial: stuck(MANY_READS, "had left"),
+            trial: stuck(MANY_READS, "has already left"),
         },
     ],
 }];
