@@ -2,7 +2,7 @@
 //! that fails must name the killed rank, and nobody whose end is a consequence.
 //!
 //! `FARSIDE_LONG=1 cargo test -p farside-cli --test culprits -- --nocapture` kills 320 and prints
-//! how many there were on each fabric; `FARSIDE_KILLS` is another number.
+//! how many there were on each fabric; `FARSIDE_TEST_KILLS` is another number.
 
 mod support;
 
@@ -23,7 +23,7 @@ const TRIES: u32 = 6;
 
 /// How many ranks are killed.
 fn kills() -> u64 {
-    let asked = std::env::var("FARSIDE_KILLS").ok().and_then(|number| number.parse().ok());
+    let asked = std::env::var("FARSIDE_TEST_KILLS").ok().and_then(|number| number.parse().ok());
     let long = std::env::var_os("FARSIDE_LONG").map(|_| 320);
     asked.or(long).unwrap_or(18)
 }

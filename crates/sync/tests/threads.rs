@@ -130,7 +130,7 @@ fn who_has_a_lock_cannot_ask_for_it_again() {
             lock.free(world)?;
             told
         });
-        assert!(told.contains("has already"), "{told}");
+        assert!(told.contains("already holds"), "{told}");
     }
 }
 

@@ -10,7 +10,7 @@ const RANKS: usize = 4;
 /// How many ranks are killed under each launcher: with those of `culprits` of the command, 24 in
 /// all, or 400.
 fn kills() -> usize {
-    let asked = std::env::var("FARSIDE_KILLS").ok().and_then(|number| number.parse().ok());
+    let asked = std::env::var("FARSIDE_TEST_KILLS").ok().and_then(|number| number.parse().ok());
     let long = std::env::var_os("FARSIDE_LONG").map(|_| 40);
     asked.or(long).unwrap_or(3)
 }
