@@ -215,11 +215,24 @@ fn doing<'a>(before: Option<&'a RankView>, rank: &'a RankView, now_ns: u64) -> D
         main_waits && idle && !is_busy(before, rank)
     };
     match first {
+        Some((_, activity)) if is_kept_from_running(before, rank, activity) => Doing::Runs,
         Some((context, activity)) if others_wait || others_idle() => {
             Doing::Waits(context, activity)
         }
         _ => Doing::Runs,
     }
+}
+
+/// Whether a rank is awake, and others have the processor: it may be about to see that its wait is
+/// over. One that polls is awake, too, but it runs.
+fn is_kept_from_running(
+    before: Option<&RankView>,
+    rank: &RankView,
+    activity: &ActivityView,
+) -> bool {
+    let is_awake = |rank: &RankView| rank.system.as_ref().is_some_and(|system| system.state == 'R');
+    let was_awake = before.is_some_and(is_awake);
+    is_awake(rank) && (was_awake || has_changed(activity)) && !is_busy(before, rank)
 }
 
 /// Whether some thread of a rank's process has computed for more than moments between two looks.

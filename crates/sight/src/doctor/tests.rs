@@ -94,6 +94,22 @@ fn a_lock_and_a_barrier_can_be_a_cycle() {
 }
 
 #[test]
+fn a_rank_that_is_awake_and_gets_no_processor_is_not_stuck() {
+    let with = |state: char, computed_ns: u64| {
+        let mut ranks = vec![rank(0, waits(word(2, 3))), rank(1, waits(word(1, 1)))];
+        let system = |state| Some(ProcessView { state, computed_ns, ..ProcessView::default() });
+        ranks[0].system = system(state);
+        snapshot(ranks)
+    };
+    let (asleep, awake, polled) = (with('S', 0), with('R', 0), with('R', SECOND));
+    assert_eq!(diagnose(&asleep, &asleep).verdict, Verdict::Stuck);
+    // It was woken, and has not run since.
+    assert_eq!(diagnose(&asleep, &awake).verdict, Verdict::Slow);
+    // It has run, and did not notice the change.
+    assert_eq!(diagnose(&awake, &polled).verdict, Verdict::Stuck);
+}
+
+#[test]
 fn whoever_waits_for_a_rank_that_runs_is_slow() {
     let in_barrier = || waits(barrier(3, &[3, 2, 3]));
     let found = diagnosis(vec![in_barrier(), runs(), in_barrier()]);
