@@ -97,8 +97,7 @@ fn a_lock_and_a_barrier_can_be_a_cycle() {
 fn a_rank_that_is_awake_and_gets_no_processor_is_not_stuck() {
     let with = |state: char, computed_ns: u64| {
         let mut ranks = vec![rank(0, waits(word(2, 3))), rank(1, waits(word(1, 1)))];
-        let system = |state| Some(ProcessView { state, computed_ns, ..ProcessView::default() });
-        ranks[0].system = system(state);
+        ranks[0].system = Some(ProcessView { state, computed_ns, ..ProcessView::default() });
         snapshot(ranks)
     };
     let (asleep, awake, polled) = (with('S', 0), with('R', 0), with('R', SECOND));
