@@ -72,6 +72,12 @@ impl Purpose {
         Purpose { kind, name, segment, number, size, root, place, has_limit }
     }
 
+    /// Returns what the program calls it: a lock's name is that of its algorithm, which the program
+    /// need not know.
+    pub(crate) fn call(&self) -> &'static str {
+        if self.kind == ActivityKind::Lock { "lock" } else { self.name }
+    }
+
     /// Returns it for a part of a segment.
     #[must_use]
     pub fn of(self, segment: SegmentId, number: u64) -> Purpose {
@@ -206,7 +212,7 @@ impl Context {
 
     /// Returns whether a protocol has said what the waits of this context are for.
     pub(crate) fn has_purpose(&self) -> bool {
-        self.telling().purpose.get().is_some()
+        self.telling().purpose().is_some()
     }
 
     fn purpose_or(&self, own: &dyn Fn() -> Purpose) -> Purpose {
@@ -260,8 +266,8 @@ impl<'a> Waiting<'a> {
     /// Notes that the call that waits fails with `error`, and returns it.
     #[cold]
     pub(crate) fn failed(&self, error: Error) -> Error {
-        let Purpose { name, place, .. } = self.context.purpose_or(self.purpose);
-        self.context.failed_calls().note(&error, Some(name), place);
+        let purpose = self.context.purpose_or(self.purpose);
+        self.context.failed_calls().note(&error, Some(purpose.call()), purpose.place);
         error
     }
 

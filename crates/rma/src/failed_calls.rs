@@ -7,9 +7,7 @@ use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
 use farside_fabric::Error;
-use farside_fabric::record::ActivityKind;
 
-use crate::activity::Purpose;
 use crate::context::Context;
 
 /// A call that failed.
@@ -68,9 +66,7 @@ impl Context {
     #[track_caller]
     pub fn failed(&self, error: Error) -> Error {
         let (name, place) = match self.telling().purpose() {
-            // A lock's name is that of its algorithm, which the program need not know.
-            Some(Purpose { kind: ActivityKind::Lock, place, .. }) => (Some("lock"), place),
-            Some(purpose) => (Some(purpose.name), purpose.place),
+            Some(purpose) => (Some(purpose.call()), purpose.place),
             None => (None, Location::caller()),
         };
         self.failed_calls().note(&error, name, place);
