@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farside::fabric::{ActivityKind, Purpose};
 use farside::{Error, WaitOptions};
@@ -298,9 +298,13 @@ impl<'q> Words<'q> {
 
     /// Waits until `found` has something, asleep if only one word is asked for.
     fn wait<R>(&self, runtime: &'static Runtime, mut found: impl FnMut() -> Option<R>) -> R {
-        for _ in 0..LOOKS {
+        let begin = Instant::now();
+        loop {
             if let Some(found) = found() {
                 return found;
+            }
+            if begin.elapsed() > AWAKE {
+                break;
             }
             relax(runtime, self.call);
         }
@@ -314,8 +318,8 @@ impl<'q> Words<'q> {
     }
 }
 
-/// Looks before a waiter for many words pauses between them, and the pause.
-const LOOKS: u32 = 2000;
+/// For how long a waiter for many words looks at them without a pause, and the pause.
+const AWAKE: Duration = Duration::from_millis(1);
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 #[unsafe(no_mangle)]

@@ -19,10 +19,10 @@ use crate::lock::lock;
 const UNSENT: Duration = Duration::from_millis(1);
 /// The interval while something has not been acknowledged.
 const UNDER_WAY: Duration = Duration::from_millis(5);
-/// The number of yields before it takes a port again whose own thread waits for it.
-const YIELDS: u32 = 100;
-/// The number of idle looks at background transfers before it sleeps.
-const IDLE_LOOKS: u32 = 50;
+/// For how long it yields before it takes a port again whose own thread waits for it.
+const YIELDING: Duration = Duration::from_micros(200);
+/// For how long it looks at background transfers that do not move before it sleeps.
+const IDLE: Duration = Duration::from_micros(100);
 /// The number of idle looks before it sleeps until it is woken.
 const IDLE_LOOKS_BEFORE_SLEEP: u32 = 20;
 
@@ -157,7 +157,7 @@ impl Shared {
     /// Drives the ports with background transfers until those are complete. Looks at the other
     /// ports at intervals.
     fn drive_background(&self) {
-        let (mut looked, mut idle_looks) = (Instant::now(), 0);
+        let (mut looked, mut moved) = (Instant::now(), Instant::now());
         while !self.stop.load(Ordering::SeqCst) {
             let mut ports = self.ports();
             let are_others = ports.len() > 1;
@@ -167,8 +167,10 @@ impl Shared {
             }
             let has_moved =
                 ports.iter().map(|port| drive(port)).fold(false, |any, has_moved| any | has_moved);
-            idle_looks = if has_moved { 0 } else { idle_looks + 1 };
-            if idle_looks < IDLE_LOOKS {
+            if has_moved {
+                moved = Instant::now();
+            }
+            if moved.elapsed() < IDLE {
                 // The agent that is to answer may need this processor.
                 std::thread::yield_now();
             } else {
@@ -229,10 +231,8 @@ fn drive(port: &Mutex<Port>) -> bool {
     let waiters = guard.waiters.clone();
     drop(guard);
     // Otherwise the thread that wakes up now would find the port locked again.
-    for _ in 0..YIELDS {
-        if waiters.load(Ordering::Relaxed) == 0 {
-            break;
-        }
+    let begin = Instant::now();
+    while waiters.load(Ordering::Relaxed) != 0 && begin.elapsed() < YIELDING {
         std::thread::yield_now();
     }
     true
