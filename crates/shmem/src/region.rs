@@ -106,10 +106,11 @@ pub(crate) struct Regions {
     slots: [OnceLock<Region>; REGIONS],
     /// The blocks of the heap: where each begins, and its bytes.
     blocks: RwLock<BTreeMap<usize, usize>>,
-    /// What was found lately, if one thread at a time looks.
-    recent: Option<[Recent; RECENT]>,
+    /// What was found lately, unless several threads look at once.
+    recent: [Recent; RECENT],
     /// The place of `recent` that is taken next.
     next: AtomicUsize,
+    has_threads: bool,
 }
 
 /// A block, or a region of static data, that was found lately.
@@ -137,8 +138,9 @@ impl Regions {
             count: AtomicUsize::new(0),
             slots: [const { OnceLock::new() }; REGIONS],
             blocks: RwLock::default(),
-            recent: (!has_threads).then(Default::default),
+            recent: Default::default(),
             next: AtomicUsize::new(0),
+            has_threads,
         }
     }
 
@@ -168,9 +170,7 @@ impl Regions {
     }
 
     fn forget_recent(&self) {
-        for it in self.recent.iter().flatten() {
-            it.bytes.store(0, Ordering::Relaxed);
-        }
+        self.recent.iter().for_each(|it| it.bytes.store(0, Ordering::Relaxed));
     }
 
     /// Returns the first region, which is part of the heap.
@@ -188,7 +188,7 @@ impl Regions {
             let length = it.bytes.load(Ordering::Relaxed);
             offset < length && bytes <= length - offset
         };
-        match self.recent.iter().flatten().find(is_inside) {
+        match self.recent.iter().find(is_inside) {
             // SAFETY: a region that was found stays.
             Some(it) => unsafe { it.region.load(Ordering::Relaxed).as_ref() }
                 .map(|region| (region, region.offset(address))),
@@ -207,12 +207,13 @@ impl Regions {
         if skip > length || bytes > length - skip {
             return None;
         }
-        if let Some(recent) = &self.recent {
+        if !self.has_threads {
             let next = self.next.load(Ordering::Relaxed);
             self.next.store((next + 1) % RECENT, Ordering::Relaxed);
-            recent[next].start.store(start, Ordering::Relaxed);
-            recent[next].bytes.store(length, Ordering::Relaxed);
-            recent[next].region.store(ptr::from_ref(region).cast_mut(), Ordering::Relaxed);
+            let recent = &self.recent[next];
+            recent.start.store(start, Ordering::Relaxed);
+            recent.bytes.store(length, Ordering::Relaxed);
+            recent.region.store(ptr::from_ref(region).cast_mut(), Ordering::Relaxed);
         }
         Some((region, offset))
     }
