@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use farside_fabric::memory::full_fence;
 use farside_fabric::record::{ActivityKind, Lasting};
 use farside_fabric::{
-    Connection, Error, Event, Failures, JobView, Mapped, PeerState, Rank, Reply, Result, SegmentId,
-    Started, Ticket, Topology, Watch,
+    Connection, Error, Event, Failures, JobView, Loss, Mapped, PeerState, Rank, Reply, Result,
+    SegmentId, Started, Ticket, Topology, Watch,
 };
 
 use crate::activity::{Purpose, Telling, Waiting};
@@ -490,12 +490,12 @@ impl Context {
 
     #[cold]
     fn check_alive(&self, peer: Rank) -> Result<()> {
-        match self.job().first_loss([peer]) {
-            Some(loss) => {
-                self.note_reason(loss);
-                Err(loss.error())
-            }
-            None => Ok(()),
-        }
+        self.loss_among([peer]).map_or(Ok(()), |loss| Err(loss.error()))
+    }
+
+    /// Returns the first loss among `ranks`, and leaves it behind as the cause in case this rank
+    /// ends now.
+    pub fn loss_among(&self, ranks: impl IntoIterator<Item = Rank>) -> Option<Loss> {
+        self.job().first_loss(ranks).inspect(|&loss| self.note_reason(loss))
     }
 }

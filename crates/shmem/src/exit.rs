@@ -235,9 +235,14 @@ fn look(word: *const AtomicU64, failures: &Failures) {
 
 /// Says which PE was lost, and how, as far as that is known.
 fn loss() -> String {
-    let first = runtime::if_running()
-        .and_then(|runtime| runtime.world.job().first_loss(runtime.world.ranks()));
-    first.map_or("another PE was lost".into(), |loss| in_pes(&loss.error()))
+    let Some(runtime) = runtime::if_running() else { return "another PE was lost".into() };
+    let job = runtime.world.job();
+    let Some(first) = job.first_loss(runtime.world.ranks()) else {
+        return "another PE was lost".into();
+    };
+    // This PE ends because of it.
+    job.state.note_cause(Some(first));
+    in_pes(&first.error())
 }
 
 /// Ends the watch: the job is over.

@@ -75,7 +75,7 @@ impl Handle {
 
     #[cold]
     fn judge_losses(&self, context: &Context, members: &[Rank], losses: u32) -> Result<()> {
-        match context.job().first_loss(members.iter().copied()) {
+        match context.loss_among(members.iter().copied()) {
             Some(Loss { rank, how }) => Err(Error::Poisoned { rank, how }),
             None => {
                 self.losses.set(losses);
