@@ -237,13 +237,59 @@ pub(crate) fn a_sync_and_a_barrier_are_a_disagreement(world: &World) -> Result<(
     ensure(matches!(outcome, Err(Error::Disagreement { .. })), || format!("{outcome:?}"))
 }
 
+/// Composes two linear functions, which is associative, and depends on the order.
+fn compose(f: [u64; 2], g: [u64; 2]) -> [u64; 2] {
+    [f[0].wrapping_mul(g[0]), g[0].wrapping_mul(f[1]).wrapping_add(g[1])]
+}
+
+pub(crate) fn reductions_keep_the_order(world: &World) -> Result<()> {
+    let of = |rank: u64, at: usize| [2 * rank + 3, 5 * at as u64 + rank];
+    for len in LENGTHS {
+        let mine: Vec<[u64; 2]> = (0..len).map(|at| of(world.rank().0.into(), at)).collect();
+        let is_right = |data: &[[u64; 2]]| {
+            let folded = |at| (0..world.size()).map(|rank| of(rank.into(), at)).reduce(compose);
+            data.iter().enumerate().all(|(at, &seen)| folded(at) == Some(seen))
+        };
+        let mut data = mine.clone();
+        world.all_reduce(&mut data, compose)?;
+        ensure(is_right(&data), || format!("all_reduce of {len} elements"))?;
+        for root in world.ranks() {
+            let mut data = mine.clone();
+            world.reduce(root, &mut data, compose)?;
+            ensure(world.rank() != root || is_right(&data), || {
+                format!("reduce of {len} elements to {root}")
+            })?;
+        }
+    }
+    let mine = [of(world.rank().0.into(), 0)];
+    let expected = (0..world.size()).map(|rank| of(rank.into(), 0)).reduce(compose);
+    ensure_eq(world.all_reduce_nb(&mine, compose)?.wait()?.first().copied(), expected, "nb")
+}
+
+/// A handle that is kept has its result, however many others have come and gone.
+pub(crate) fn kept_handles_keep_their_results(world: &World) -> Result<()> {
+    let (me, n) = (u64::from(world.rank().0), u64::from(world.size()));
+    let first = world.all_reduce_nb(&[me, 1], |a, b| a + b)?;
+    let mut separated = world.barrier_nb()?;
+    for round in 0..20 {
+        ensure_eq(world.all_reduce_nb(&[round], u64::max)?.wait()?, vec![round], "another")?;
+    }
+    ensure(separated.test()?, || "a barrier that all have come to is not over".into())?;
+    separated.wait()?;
+    ensure_eq(first.wait()?, vec![n * (n - 1) / 2, n], "the first")
+}
+
+pub(crate) fn a_team_is_freed_after_its_words(world: &World) -> Result<()> {
+    let team = world.split(Some(0), 0)?.expect("everybody has a colour");
+    let words = team.words(3)?;
+    let says = team.free().err().map(|error| error.to_string()).unwrap_or_default();
+    drop(words);
+    ensure(says.contains("3 words"), || format!("a team whose words are used: {says:?}"))
+}
+
 pub(crate) fn scans_keep_the_order(world: &World) -> Result<()> {
     let me = u64::from(world.rank().0);
     for len in LENGTHS {
-        // Composing linear functions is associative, and depends on the order.
-        let compose = |f: [u64; 2], g: [u64; 2]| {
-            [f[0].wrapping_mul(g[0]), g[0].wrapping_mul(f[1]).wrapping_add(g[1])]
-        };
         let of = |rank: u64, at: usize| [2 * rank + 3, 5 * at as u64 + rank];
         let mine: Vec<[u64; 2]> = (0..len).map(|at| of(me, at)).collect();
         let folded = |ranks: u64, at: usize| {

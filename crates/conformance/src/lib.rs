@@ -84,6 +84,8 @@ tests! { $
         collectives_go_on_past_the_end_of_their_numbers empty_collectives_are_fine
         sync_completes_puts sync_is_seen_by_all barriers_of_every_kind_alternate
         a_sync_and_a_barrier_are_a_disagreement scans_keep_the_order
+        reductions_keep_the_order kept_handles_keep_their_results
+        a_team_is_freed_after_its_words
         all_to_all_v_deals_unequal_parts collectives_fill_buffers usual_folds_of_all_numbers;
     nonblocking: barriers_can_be_started reductions_overlap_with_puts handles_can_be_dropped
         too_many_under_way_are_refused different_reductions_are_a_disagreement

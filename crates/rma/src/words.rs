@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use farside_fabric::memory::Look;
-use farside_fabric::{Error, Rank, Result, Width};
+use farside_fabric::{Error, Rank, Result, SegmentId, Width};
 
 use crate::context::Context;
 use crate::group::call::{Call, Kind};
@@ -160,6 +160,16 @@ impl Words {
 }
 
 impl Pool {
+    /// How many words are allocated.
+    pub(crate) fn used(&self) -> usize {
+        self.blocks.iter().flat_map(|block| &block.used).filter(|&&is_used| is_used).count()
+    }
+
+    /// Returns the segments of the blocks.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = SegmentId> {
+        self.blocks.iter().map(|block| block.segment.id)
+    }
+
     /// The first run of free words that is long enough.
     fn take(&mut self, count: usize) -> Option<Words> {
         for block in &mut self.blocks {

@@ -6,7 +6,7 @@
 //!            its handle may be dropped at any time; there is no progress to make.
 //! State:     8 places: 1 word at the first member, 1 word and 4 KiB on every member.
 //! Invariant: a member's part stays until the last to come has read it: a place is used again only
-//!            when its result has come.
+//!            when its result has come, and a handle that is left gets a copy of it.
 //! Ordering:  the wait for the place (`a_place_that_is_used_too_early_is_caught`); the counter is
 //!            zero before a member is released, as in the central barrier.
 //! Cost:      1 atomic for each member; all-reduce: N - 1 gets and N - 1 puts with a signal from
@@ -15,6 +15,7 @@
 //!            `collective/places`: 2 ranks x 12 rounds, PCT depth 3.
 
 use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
 
 use farside_fabric::{Error, Result};
 use zerocopy::IntoBytes;
@@ -29,16 +30,38 @@ use crate::plain::Plain;
 use crate::team::Team;
 
 /// A non-blocking collective that this member has started.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Started {
     step: Step,
     /// Its number among the non-blocking collectives of the group.
     number: u32,
+    /// The length of its result.
+    bytes: usize,
+    /// The result, once the place was needed for another one.
+    kept: Arc<OnceLock<Vec<u8>>>,
 }
 
 impl Started {
     fn place(&self) -> u32 {
         self.number % PLACES
+    }
+
+    /// Reads the result, which has come, from its place.
+    fn read_result(&self, team: &Team<'_>, into: &mut [u8]) -> Result<()> {
+        let context = team.context();
+        context.get_at(&team.group().area, context.rank(), at::place(self.place()), into)
+    }
+
+    /// Waits for the result, and keeps it for its handle, if there is one: another collective
+    /// needs the place.
+    fn leave_place(&self, team: &Team<'_>) -> Result<()> {
+        team.await_result(self)?;
+        if Arc::strong_count(&self.kept) > 1 {
+            let mut result = vec![0; self.bytes];
+            self.read_result(team, &mut result)?;
+            self.kept.get_or_init(|| result);
+        }
+        Ok(())
     }
 }
 
@@ -100,15 +123,21 @@ impl<T: Plain> PendingReduce<'_, T> {
             )));
         }
         self.handle.wait()?;
-        let (team, place) = (&self.handle.team, self.handle.started.place());
-        let (context, group) = (team.context(), team.group());
-        context.get_at(&group.area, context.rank(), at::place(place), into.as_mut_bytes())
+        let Handle { team, started } = &self.handle;
+        match started.kept.get() {
+            Some(result) => into.as_mut_bytes().copy_from_slice(result),
+            None => started.read_result(team, into.as_mut_bytes())?,
+        }
+        Ok(())
     }
 }
 
 impl Handle<'_> {
     fn test(&self) -> Result<bool> {
-        let Started { step, number } = &self.started;
+        let Started { step, number, kept, .. } = &self.started;
+        if kept.get().is_some() {
+            return Ok(true);
+        }
         self.team.test_number(step, at::place_flag(self.started.place()), *number)
     }
 
@@ -125,9 +154,12 @@ impl Drop for Handle<'_> {
 }
 
 impl Team<'_> {
-    fn await_result(&self, Started { step, number }: &Started) -> Result<()> {
-        let flag = at::place_flag(number % PLACES);
-        self.await_number(step, None, flag, *number).map(drop)
+    fn await_result(&self, started: &Started) -> Result<()> {
+        if started.kept.get().is_some() {
+            return Ok(());
+        }
+        let flag = at::place_flag(started.place());
+        self.await_number(&started.step, None, flag, started.number).map(drop)
     }
 }
 
@@ -171,14 +203,15 @@ fn start<'t, V: Variant>(
         });
     }
     let number = group.started.get().wrapping_add(1);
-    let last = &group.places[(number % PLACES) as usize];
-    // The handle may have been dropped before the others came.
-    if let Some(last) = last.get().filter(|_| V::AWAITS_PLACE) {
-        team.await_result(&last)?;
+    let mut last = group.places[(number % PLACES) as usize].borrow_mut();
+    if let Some(last) = last.as_ref().filter(|_| V::AWAITS_PLACE) {
+        last.leave_place(&team)?;
     }
-    let started = Started { step: team.enter(call)?, number };
+    let step = team.enter(call)?;
+    let started = Started { step, number, bytes: data.len(), kept: Arc::default() };
     group.started.set(number);
-    last.set(Some(started));
+    *last = Some(started.clone());
+    drop(last);
     team.context().put_own(&group.area, at::place(started.place()), data)?;
     if central::arrive(&team, &started.step, at::place_counter(started.place()))? {
         finish(&team, &started, data.len(), fold)?;

@@ -4,14 +4,16 @@
 //!            [ARMCI03] figure 2, for any number of members.
 //! Differs:   members are numbered from the root on around a ring, so that a member's partners are
 //!            always 2^k away, whatever the root: log2 N channels in either direction serve all
-//!            collectives.
+//!            collectives. Reductions clear the rightmost 1 bit instead, from member 0 on: each
+//!            subtree is a run of members, so that folds keep their order.
 //! State:     2 x log2 N channels of two 256 KiB buffers and three words on every member.
 //! Invariant: a channel holds at most two messages; message n is written only after n - 2 was
 //!            taken.
 //! Ordering:  a message is put before its flag is signalled (put_signal), and taken before the
 //!            sender hears so (`collectives_in_a_row_do_not_mix`).
 //! Cost:      for each 256 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce
-//!            both; all-gather and scan log2 N messages from each member, 1 more if exclusive;
+//!            both, reduce to another
+//!            root than member 0 at most log2 N more; all-gather and scan log2 N messages from each member, 1 more if exclusive;
 //!            all-to-all log2 N of half the data. Each message has 1 acknowledging signal.
 //! Checked:   conformance suite on a topology of several nodes, with thread and simulated ranks;
 //!            `farside check collective`: 3 ranks on 3 nodes exhaustively.
@@ -51,17 +53,37 @@ pub(crate) fn reduce(
     data: &mut [u8],
     fold: &mut dyn FnMut(&mut [u8], &[u8]),
 ) -> Result<()> {
-    let tree = Tree::new(team, root);
+    let (size, me) = (team.group().size(), team.group().me);
+    // As many as this member's subtree has, a power of two, unless the members end before.
+    let run = if me == 0 { size } else { 1 << me.trailing_zeros() };
     let chunk = (MESSAGE / element).max(1) * element;
     let mut theirs = vec![0; chunk.min(data.len())];
     for range in chunks(data.len(), chunk) {
-        for round in tree.children() {
-            receive(team, step, false, round, &mut theirs[..range.len()])?;
-            fold(&mut data[range.clone()], &theirs[..range.len()]);
+        let (data, theirs) = (&mut data[range.clone()], &mut theirs[..range.len()]);
+        for round in (0..rounds(run)).take_while(|round| me + (1 << round) < size) {
+            receive(team, step, false, round, theirs)?;
+            fold(data, theirs);
         }
-        if let Some(round) = tree.parent {
-            send(team, step, false, round, &data[range])?;
+        if me > 0 {
+            send(team, step, false, me.trailing_zeros(), data)?;
         }
+        hand_on(team, step, root, data)?;
+    }
+    Ok(())
+}
+
+/// Passes what member 0 has on to the root: by 2^k members for each 1 bit of its number.
+fn hand_on(team: &Team<'_>, step: &Step, root: usize, data: &mut [u8]) -> Result<()> {
+    let me = team.group().me;
+    let mut holder = 0;
+    for round in (0..usize::BITS).filter(|round| root & (1 << round) != 0) {
+        let next = holder | (1 << round);
+        if me == holder {
+            send(team, step, true, round, data)?;
+        } else if me == next {
+            receive(team, step, true, round, data)?;
+        }
+        holder = next;
     }
     Ok(())
 }

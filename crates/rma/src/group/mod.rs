@@ -63,7 +63,7 @@ pub(crate) struct Group {
     /// How many non-blocking collectives this member has started, the last in each place, and how
     /// many have a handle that was neither waited for nor dropped.
     pub(crate) started: Cell<u32>,
-    pub(crate) places: [Cell<Option<Started>>; area::PLACES as usize],
+    pub(crate) places: [RefCell<Option<Started>>; area::PLACES as usize],
     pub(crate) under_way: Cell<u32>,
     /// The buffer in which parts are packed, so that collectives need not allocate.
     pub(crate) buffer: RefCell<Vec<u8>>,
@@ -99,7 +99,7 @@ impl Group {
             messages: OnceCell::new(),
             exposed: RefCell::default(),
             started: Cell::new(0),
-            places: [const { Cell::new(None) }; area::PLACES as usize],
+            places: [const { RefCell::new(None) }; area::PLACES as usize],
             under_way: Cell::new(0),
             buffer: RefCell::default(),
             syncs: Cell::new(0),

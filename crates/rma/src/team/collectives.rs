@@ -103,8 +103,9 @@ impl Team<'_> {
     /// Folds all members' `data`, element by element, into the root's. What that of the others
     /// holds afterwards is unspecified.
     ///
-    /// `fold` must be associative; the members' data is folded in an order that depends on nothing
-    /// but the team.
+    /// `fold` must be associative and need not commute: the members' data is folded in the order
+    /// of the team. Which parts are folded first depends on the length, and on the nodes: sums of
+    /// floating-point numbers may differ in their last bits between those.
     #[track_caller]
     pub fn reduce<T: Plain>(
         &self,
@@ -130,8 +131,8 @@ impl Team<'_> {
         }
     }
 
-    /// Folds all members' `data`, element by element, and gives every member the same result, bit
-    /// by bit.
+    /// Folds all members' `data`, element by element, in the order of the team, and gives every
+    /// member the same result, bit by bit. What [`Team::reduce`] says of `fold` holds here, too.
     ///
     /// ```
     /// # farside::local(3, |world| {

@@ -215,7 +215,7 @@ impl<'w> Team<'w> {
     }
 
     /// Gives back the memory that a team made by [`Team::split`] needs for its collectives. Every
-    /// member must do so; its windows must have been freed before.
+    /// member must do so; what was made on the team must have been freed before.
     #[track_caller]
     pub fn free(self) -> Result<()> {
         match &self.group {
@@ -223,6 +223,13 @@ impl<'w> Team<'w> {
                 "only a team that was made by split can be freed, by its owner".into(),
             )),
             Hold::Owned(group) => {
+                let used = group.pool.borrow().used();
+                if used > 0 {
+                    return Err(Error::InvalidState(format!(
+                        "{used} words of the team are still used: free its locks, windows and \
+                         containers first"
+                    )));
+                }
                 self.context.flush_all()?;
                 // A member that returns from a meeting has got all signals that will ever be sent.
                 self.meet(&self.enter(Call::free(group.area.id, 0))?)?;
@@ -230,8 +237,10 @@ impl<'w> Team<'w> {
                 if let Some(messages) = messages {
                     self.context.fabric().deregister(messages.segment())?;
                 }
-                if let Some(room) = group.exposed.take() {
-                    self.context.fabric().deregister(room.id)?;
+                let room = group.exposed.take().map(|room| room.id);
+                let blocks = group.pool.take();
+                for segment in room.into_iter().chain(blocks.segments()) {
+                    self.context.fabric().deregister(segment)?;
                 }
                 self.context.fabric().deregister(group.area.id)
             }
