@@ -128,6 +128,22 @@ pub(crate) fn a_call_that_nobody_serves_is_an_error(world: &World) -> Result<()>
     world.barrier()
 }
 
+/// More contexts end with posted calls than an agent has room for.
+pub(crate) fn contexts_end_with_posted_calls(world: &World) -> Result<()> {
+    let handler = world.serve(|_, _, _| vec![7])?;
+    let nodes = || (0..world.topology().nodes()).map(Node);
+    for _ in 0..6 {
+        let context = world.context()?;
+        for node in nodes().flat_map(|node| [node; 4]) {
+            context.post_call(node, handler, &[])?;
+        }
+    }
+    for node in nodes() {
+        ensure_eq(world.call(node, handler, &[])?, vec![7], "a call after that")?;
+    }
+    world.barrier()
+}
+
 pub(crate) fn many_threads_call(world: &World) -> Result<()> {
     // More than a rank may have under way: the rest waits its turn.
     let echo = world.serve(|_, _, bytes| bytes.to_vec())?;

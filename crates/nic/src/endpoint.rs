@@ -352,11 +352,12 @@ impl Connection for Endpoint {
             if let Some(slot) = lock(&self.state.calls).take(node) {
                 break slot;
             }
-            // Other threads of the rank have all of them.
+            // Other threads of the rank have all of them, or had them and have ended.
             let known = self.departures();
             self.job().check_agent(node)?;
-            self.port().drive();
-            self.rest(&mut 0, known, Worked::NotYet(LONGEST_SLEEP), LONGEST_SLEEP);
+            self.free_abandoned_calls(node);
+            let limit = self.port().sleep_limit().unwrap_or(LONGEST_SLEEP);
+            self.rest(&mut 0, known, Worked::NotYet(limit.min(LONGEST_SLEEP)), LONGEST_SLEEP);
         };
         let called = self.port().call(node, slot, handler, bytes);
         if let Err(error) = called {
@@ -396,10 +397,12 @@ impl Connection for Endpoint {
             Meaning::Near(ticket) => self.near.cancel(ticket),
             Meaning::Transfer(ticket) => self.port().origin.cancel(ticket),
             Meaning::Call(server, slot) => {
-                let mut port = self.port();
+                let (mut port, node) = (self.port(), Node(server.0));
                 // While the handler may be at work in it, nobody else can have the slot.
                 if port.call_is_done(server, slot) {
-                    lock(&self.state.calls).give_back(Node(server.0), slot);
+                    lock(&self.state.calls).give_back(node, slot);
+                } else {
+                    lock(&self.state.calls).abandon(node, slot);
                 }
                 port.forget_call(server, slot);
             }

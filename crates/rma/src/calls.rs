@@ -114,6 +114,13 @@ impl Context {
         self.finish_oldest_calls(0)
     }
 
+    /// Gives up on the answers of posted calls, so that others can have their slots.
+    pub(crate) fn abandon_calls(&self) {
+        for (_, ticket) in self.parts.calls.0.take() {
+            self.fabric().cancel(ticket);
+        }
+    }
+
     /// Waits until no more than so many posted calls are unanswered.
     #[track_caller]
     fn finish_oldest_calls(&self, rest: usize) -> Result<()> {

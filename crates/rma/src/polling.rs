@@ -19,8 +19,9 @@ const WORDS: usize = 4;
 pub(crate) struct Polling {
     /// Whether the ranks of this node outnumber its processors, and fetch without the fabric.
     is_crowded: bool,
-    /// Where words were, and what they held.
+    /// Where words were, and what they held; and which of them is the next to be replaced.
     known: [Cell<(usize, u64)>; WORDS],
+    next: Cell<usize>,
     /// How many fetches in a row have brought nothing new.
     unchanged: Cell<u32>,
 }
@@ -31,6 +32,7 @@ impl Polling {
         Polling {
             is_crowded: job.caps.direct && near > job.caps.processors as usize,
             known: Default::default(),
+            next: Cell::new(0),
             unchanged: Cell::new(0),
         }
     }
@@ -42,7 +44,11 @@ impl Polling {
 
     /// Returns whether the caller has looked at what it knows for long enough.
     fn is_idle(&self, at: usize, held: u64) -> bool {
-        let known = &self.known[at / size_of::<u64>() % WORDS];
+        let known = self.known.iter().find(|known| known.get().0 == at).unwrap_or_else(|| {
+            let next = self.next.get();
+            self.next.set((next + 1) % WORDS);
+            &self.known[next]
+        });
         if known.replace((at, held)) != (at, held) {
             self.unchanged.set(0);
             return false;
@@ -92,12 +98,14 @@ mod tests {
 
     #[test]
     fn only_fetches_that_bring_nothing_new_are_polls() {
-        let known = Default::default();
-        let polling = Polling { is_crowded: true, known, unchanged: Cell::new(0) };
+        let (known, next) = Default::default();
+        let polling = Polling { is_crowded: true, known, next, unchanged: Cell::new(0) };
         assert_eq!(looks(&polling, (0..1000).map(|at| (8 * at, 7))), 0, "a walk");
         assert_eq!(looks(&polling, (0..1000).map(|count| (64, count))), 0, "a counter");
         assert_eq!(looks(&polling, (0..=160).map(|_| (64, 7))), 10, "a word");
-        let two = (0..162).map(|turn| (64 + 8 * (turn % 2), 7));
-        assert_eq!(looks(&polling, two), 10, "two words in turns");
+        for apart in [8, 64, 4096] {
+            let two = (0..162).map(|turn| (16 * apart + apart * (turn % 2), 7));
+            assert_eq!(looks(&polling, two), 10, "two words in turns, {apart} bytes apart");
+        }
     }
 }

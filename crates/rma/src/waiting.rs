@@ -469,6 +469,7 @@ impl Drop for Context {
         if !self.is_own_process() {
             return;
         }
+        self.abandon_calls();
         // A loss that ended a wait was written down then.
         let is_noted = self.root().atomic(at::REASON, Width::W64, Atomic::Load) != Some(0);
         if let Some(loss) = self.known_loss().filter(|_| !is_noted) {

@@ -5,7 +5,8 @@ use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Condition, Connection as _, Event, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake,
+    Condition, Connection as _, Event, Node, Rank, Reply, Result, SegmentId, Started, Ticket, Wait,
+    Wake,
 };
 
 use super::Endpoint;
@@ -13,6 +14,7 @@ use crate::clock::{CROWDED_NS, LONGEST_SLEEP, now_ns};
 use crate::initiator::origin::Origin;
 use crate::initiator::port::{BackgroundTransfer, Port, ticket};
 use crate::initiator::transfers::LONG_BYTES;
+use crate::lock::lock;
 use crate::node::rank_state::OUTSTANDING_MAX;
 use crate::transport::PeerAddress;
 use crate::transport::direct::Owed;
@@ -82,6 +84,18 @@ impl Endpoint {
                 return Ok(PeerAddress::Socket(SocketAddr::new(ip, found as u16)));
             }
             std::thread::yield_now();
+        }
+    }
+
+    /// Gives back the slots of calls of a node that nobody waits for, if they are answered.
+    pub(crate) fn free_abandoned_calls(&self, node: Node) {
+        let mut port = self.port();
+        for slot in lock(&self.state.calls).take_abandoned(node) {
+            port.adopt_call(node, slot);
+        }
+        port.drive();
+        for (node, slot) in port.take_adopted() {
+            lock(&self.state.calls).give_back(node, slot);
         }
     }
 

@@ -71,10 +71,17 @@ pub(crate) enum BackgroundTransfer {
 /// A call under way.
 struct Call {
     node: Node,
-    handler: HandlerId,
+    /// Nobody waits for a call without one, which another port has left.
+    handler: Option<HandlerId>,
     answer: Option<FarAnswer>,
     recall_ns: u64,
     recalls: u32,
+}
+
+impl Call {
+    fn new(node: Node, handler: Option<HandlerId>, recall_ns: u64) -> Call {
+        Call { node, handler, answer: None, recall_ns, recalls: 0 }
+    }
 }
 
 impl Port {
@@ -121,10 +128,11 @@ impl Port {
     }
 
     /// Drops what the port's thread has not taken, so that another thread can have the port.
-    pub(crate) fn reset(&mut self) {
-        self.calls.clear();
+    /// Returns the slots of calls that may not be answered yet.
+    pub(crate) fn reset(&mut self) -> Vec<(ServerId, u32)> {
         self.background.clear();
         self.origin.reset();
+        self.calls.drain().map(|(slot, _)| slot).collect()
     }
 
     /// Lets the progress thread drive the port until a transfer is complete.
@@ -343,8 +351,7 @@ impl Port {
             argument.len(),
         )?;
         let recall_ns = now_ns() + RECALL_AFTER.as_nanos() as u64;
-        self.calls
-            .insert((server, slot), Call { node, handler, answer: None, recall_ns, recalls: 0 });
+        self.calls.insert((server, slot), Call::new(node, Some(handler), recall_ns));
         self.origin.push();
         self.send(server);
         Ok(())
@@ -363,7 +370,9 @@ impl Port {
             Some(true) => {
                 let call = self.calls.remove(&(server, slot));
                 let outcome = call.and_then(|call| {
-                    call.answer.map(|answer| answer.outcome(call.node, call.handler))
+                    call.answer
+                        .zip(call.handler)
+                        .map(|(it, handler)| it.outcome(call.node, handler))
                 });
                 outcome.transpose()
             }
@@ -372,6 +381,20 @@ impl Port {
 
     pub(crate) fn forget_call(&mut self, server: ServerId, slot: u32) {
         self.calls.remove(&(server, slot));
+    }
+
+    /// Asks for the answer of a call that nobody waits for.
+    pub(crate) fn adopt_call(&mut self, node: Node, slot: u32) {
+        self.calls.insert((ServerId(node.0), slot), Call::new(node, None, now_ns()));
+    }
+
+    /// Takes the slots of calls that nobody waits for and that are answered.
+    pub(crate) fn take_adopted(&mut self) -> Vec<(Node, u32)> {
+        let is_over = |call: &Call| call.handler.is_none() && call.answer.is_some();
+        self.calls
+            .extract_if(|_, call| is_over(call))
+            .map(|((_, slot), call)| (call.node, slot))
+            .collect()
     }
 
     /// Takes in answers of calls, and asks for those that are late.

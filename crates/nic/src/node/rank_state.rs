@@ -63,6 +63,8 @@ struct Leave {
 #[derive(Default)]
 pub(crate) struct CallSlots {
     taken: FxHashMap<Node, u32>,
+    /// Those of calls that nobody waits for: free as soon as their handlers are done.
+    abandoned: Vec<(Node, u32)>,
     pub(crate) count: u32,
 }
 
@@ -155,7 +157,9 @@ impl RankState {
     /// Takes a port back from a thread.
     pub(crate) fn give_back_port(&self, index: u32, port: &Arc<Mutex<Port>>) {
         self.table.enter_port(self.rank, index, 0);
-        lock(port).reset();
+        for (server, slot) in lock(port).reset() {
+            lock(&self.calls).abandon(Node(server.0), slot);
+        }
         lock(&self.free_ports).push(FreePort { index, port: Some(port.clone()) });
     }
 
@@ -205,6 +209,16 @@ impl CallSlots {
         *taken |= 1 << index;
         self.count = self.count.wrapping_add(1);
         Some(slot::new(index, self.count))
+    }
+
+    /// Notes that nobody waits for a call any more, whose handler may still be at work.
+    pub(crate) fn abandon(&mut self, node: Node, taken: u32) {
+        self.abandoned.push((node, taken));
+    }
+
+    /// Takes the slots of abandoned calls of a node.
+    pub(crate) fn take_abandoned(&mut self, node: Node) -> Vec<u32> {
+        self.abandoned.extract_if(.., |(of, _)| *of == node).map(|(_, slot)| slot).collect()
     }
 
     pub(crate) fn give_back(&mut self, node: Node, taken: u32) {
