@@ -9,10 +9,19 @@ use crate::access::Actor;
 use crate::layout::{ADD_GROUPS, ADD_NUMBERS, ADDS, Block, count};
 use crate::state::State;
 
-/// A put whose signal adds to a word.
+/// What a put adds to a word as its signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) operand: u64,
+    /// Tells the word apart from others that share its clock.
+    pub(crate) tag: u32,
+}
+
+/// A put whose signal adds to a word. All that are kept of one clock are of one word.
 #[derive(Clone, Copy)]
 struct Add {
     word: usize,
+    tag: u32,
     /// The column, and the time in it, that tell of the put.
     column: usize,
     time: u32,
@@ -21,9 +30,19 @@ struct Add {
     after: u32,
 }
 
+/// Values from here on are those of negative numbers.
+const HALF: u64 = 1 << 63;
+
+/// Whether the lowest bytes of a value are a negative number.
+pub(crate) fn is_negative(value: u64, bytes: u64) -> bool {
+    value >> (8 * bytes.min(8) - 1) & 1 == 1
+}
+
 /// What a wait has seen of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waited {
+    /// Tells the word apart from others that share its clock.
+    pub(crate) tag: u32,
     /// The value.
     pub(crate) seen: u64,
     /// How much less of it the wait would have ended with as well.
@@ -34,10 +53,15 @@ impl State<'_> {
     /// An entry of the group of a word; the word may be another one of that group.
     fn add(&self, group: usize, entry: usize) -> Option<Add> {
         let at = self.layout.add(group, entry);
-        let [word, column, time, low, high, after] = *self.numbers[at..].first_chunk()?;
+        let [word, tag, column, time, low, high, after] = *self.numbers[at..].first_chunk()?;
         let operand = u64::from(high) << 32 | u64::from(low);
         let (word, column) = ((word as usize).checked_sub(1)?, column as usize);
-        Some(Add { word, column, time, operand, after })
+        Some(Add { word, tag, column, time, operand, after })
+    }
+
+    /// Whether what is kept of the clock of a word belongs to another word.
+    pub(crate) fn is_another(&self, word: usize, tag: u32) -> bool {
+        self.adds_of(word).iter().any(|(_, add)| add.tag != tag)
     }
 
     /// The puts that are kept of a word, with their entries.
@@ -55,7 +79,7 @@ impl State<'_> {
         actor: Actor,
         (word, owner): (usize, usize),
         column: usize,
-        operand: u64,
+        Added { operand, tag }: Added,
     ) {
         let (layout, me, group) = (*self.layout, actor.rank, word % ADD_GROUPS);
         let clock = layout.clock_of(me, actor.strand);
@@ -73,7 +97,8 @@ impl State<'_> {
         self.tell_add(group, entry);
         let at = layout.add(group, entry);
         let (time, low, high) = (self.time(me), operand as u32, (operand >> 32) as u32);
-        let numbers = [word as u32 + 1, column as u32, time, low, high, after & !(1 << entry)];
+        let after = after & !(1 << entry);
+        let numbers = [word as u32 + 1, tag, column as u32, time, low, high, after];
         self.numbers[at..at + ADD_NUMBERS].copy_from_slice(&numbers);
         self.numbers[count::ADDS] = 1;
     }
@@ -100,18 +125,23 @@ impl State<'_> {
     }
 
     /// A strand has read a word: it learns of the puts that its value tells of. Without a wait it
-    /// is not known which value it needed, and it learns of all.
+    /// is not known which value it needed, and it learns of all; so it does when it has read
+    /// another word with the same clock.
     pub(crate) fn learn_adds(&mut self, actor: Actor, word: usize, waited: Option<Waited>) {
         let clock = self.layout.clock_of(actor.rank, actor.strand);
+        let waited = waited.filter(|waited| !self.is_another(word, waited.tag));
         let adds = self.adds_of(word);
         let sum = |which: &dyn Fn(&Add) -> bool| -> u64 {
             let operands = adds.iter().filter(|(_, add)| which(add)).map(|(_, add)| add.operand);
             operands.fold(0, u64::saturating_add)
         };
-        // What is less than the sum of all that this strand has not heard of lacks some of it.
+        // What is less than the sum of all that this strand has not heard of lacks some of it. A
+        // word that holds nothing, or less, has begun below zero.
         let unheard = sum(&|add| self.numbers[clock + add.column] < add.time);
-        let slack = waited
-            .map_or(0, |Waited { seen, slack }| slack.saturating_add(unheard.saturating_sub(seen)));
+        let slack = waited.map_or(0, |Waited { seen, slack, .. }| match seen {
+            1..HALF => slack.saturating_add(unheard.saturating_sub(seen)),
+            _ => slack,
+        });
         for &(entry, add) in &adds {
             let without = sum(&|other| other.after >> entry & 1 == 1).saturating_add(add.operand);
             if waited.is_none() || without > slack {

@@ -123,8 +123,16 @@ pub(crate) struct ReadWord {
 
 /// The clock of a word.
 pub(crate) fn clock_of(layout: &Layout, owner: usize, segment: SegmentId, offset: u64) -> usize {
-    let hash = mix(segment.0 ^ (owner as u64) << 52 ^ mix(offset / 4));
-    hash as usize % layout.words
+    hash_of(owner, segment, offset) as usize % layout.words
+}
+
+/// What tells words apart that share a clock.
+pub(crate) fn tag_of(owner: usize, segment: SegmentId, offset: u64) -> u32 {
+    (hash_of(owner, segment, offset) >> 32) as u32
+}
+
+fn hash_of(owner: usize, segment: SegmentId, offset: u64) -> u64 {
+    mix(segment.0 ^ (owner as u64) << 52 ^ mix(offset / 4))
 }
 
 impl State<'_> {
@@ -195,7 +203,8 @@ impl State<'_> {
             let word = clock_of(self.layout, owner, segment, offset);
             self.acquire(actor, word, seen.filter(|_| offset == begin));
         }
-        let waited = seen.zip(slack).map(|(seen, slack)| Waited { seen, slack });
+        let tag = tag_of(owner, segment, begin);
+        let waited = seen.zip(slack).map(|(seen, slack)| Waited { tag, seen, slack });
         self.learn_adds(actor, clock_of(self.layout, owner, segment, begin), waited);
         if is_program {
             self.see(owner, segment, begin, bytes);

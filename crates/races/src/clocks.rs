@@ -144,7 +144,7 @@ impl State<'_> {
         let (layout, me, time) = (*self.layout, actor.rank, self.time(actor.rank));
         self.know_own(me, actor.strand);
         self.list(word);
-        if added.is_none() {
+        if added.is_none_or(|added| self.is_another(word, added.tag)) {
             self.tell_adds(word);
         }
         self.note_release(layout.clock_of(me, actor.strand), word);
@@ -163,8 +163,8 @@ impl State<'_> {
                 let last = self.numbers[layout.last_post_of(me, lane, owner)];
                 let is_own = lane != actor.lane && last == time;
                 let known = layout.last_column_of_word(word, column);
-                if is_own && let Some(operand) = added {
-                    self.keep_add(actor, (word, owner), column, operand);
+                if is_own && let Some(added) = added {
+                    self.keep_add(actor, (word, owner), column, added);
                     continue;
                 }
                 let complete = if is_own { time } else { fenced };

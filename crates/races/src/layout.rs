@@ -48,7 +48,7 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 /// remainder, so many in each.
 pub(crate) const ADD_GROUPS: usize = 256;
 pub(crate) const ADDS: usize = 8;
-pub(crate) const ADD_NUMBERS: usize = 6;
+pub(crate) const ADD_NUMBERS: usize = 7;
 /// How many changed clocks of words are listed, so that they can be cleared one by one.
 pub(crate) const CHANGED: usize = 4096;
 

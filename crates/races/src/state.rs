@@ -15,6 +15,7 @@ use farside_fabric::Piece;
 pub(crate) use farside_fabric::random::scatter as mix;
 
 use crate::access::{Access, Actor, Class, Missing, Site};
+use crate::adds::Added;
 use crate::layout::{CONTEXT_LANES, Layout, PAGE_BYTES, count};
 use crate::shadow::{Slot, mask_of};
 
@@ -215,7 +216,7 @@ pub(crate) struct Released {
     /// The value that it holds afterwards, if that is known.
     pub(crate) value: Option<u64>,
     /// What a put adds to it as its signal.
-    pub(crate) added: Option<u64>,
+    pub(crate) added: Option<Added>,
 }
 
 impl Released {

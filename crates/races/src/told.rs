@@ -13,7 +13,8 @@ use farside_fabric::{
 
 use crate::Checker;
 use crate::access::{Access, Actor, Class, Missing, Site, kind, operation};
-use crate::calls::{Call, ReadWord, clock_of};
+use crate::adds::{Added, is_negative};
+use crate::calls::{Call, ReadWord, clock_of, tag_of};
 use crate::hand::Hand;
 use crate::layout::{CONTEXTS, Layout};
 use crate::state::{Pair, Released, Span, mix};
@@ -179,7 +180,13 @@ impl Told {
             _ => None,
         };
         let added = match op {
-            Atomic::Add(operand) if signalled && is_program => Some(operand as u64),
+            // What is taken away leaves no sum that tells of it.
+            Atomic::Add(operand)
+                if signalled && is_program && !is_negative(operand as u64, at.width.bytes()) =>
+            {
+                let tag = tag_of(owner, at.segment, at.offset);
+                Some(Added { operand: operand as u64, tag })
+            }
             _ => None,
         };
         Released { word, owner, is_program, value, added }

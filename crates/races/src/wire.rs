@@ -7,6 +7,7 @@
 use farside_fabric::{Piece, SegmentId};
 
 use crate::access::{Access, Actor, Missing, OPERATIONS, Site};
+use crate::adds::Added;
 use crate::calls::{Call, ReadWord};
 use crate::layout::{CONTEXT_LANES, LANES, Layout, PLACES};
 use crate::state::{Pair, Released, Span};
@@ -101,7 +102,8 @@ impl Writer {
                 self.numbers(&[word as u64, (owner as u64).wrapping_add(1)]);
                 self.numbers(&[is_program.into()]);
                 self.value(value);
-                self.value(added);
+                self.value(added.map(|added| added.operand));
+                self.numbers(&[added.map_or(0, |added| added.tag).into()]);
             }
             Call::ReleaseWords { actor, owner, segment, pieces } => {
                 self.actor(actor);
@@ -298,7 +300,8 @@ impl<'a> Reader<'a> {
     fn released(&mut self) -> Option<Released> {
         let (word, owner) = (self.word()?, self.below(self.layout.n() + 1)?.wrapping_sub(1));
         let is_program = self.flag()?;
-        let (value, added) = (self.value()?, self.value()?);
+        let (value, operand, tag) = (self.value()?, self.value()?, self.number_32()?);
+        let added = operand.map(|operand| Added { operand, tag });
         Some(Released { word, owner, is_program, value, added })
     }
 
@@ -403,7 +406,8 @@ mod tests {
         let (actor, segment) = (Actor { rank: 1, strand: 0, lane: 8 }, SegmentId(9 << 40));
         let pieces = &[Piece { offset: 3, bytes: 70 }, Piece { offset: 1 << 40, bytes: 0 }];
         let (word, owner, value) = (65_535, 2, Some(u64::MAX));
-        let released = Released { word, owner, is_program: false, value, added: Some(1 << 40) };
+        let added = Some(Added { operand: 1 << 40, tag: u32::MAX });
+        let released = Released { word, owner, is_program: false, value, added };
         let nobodys = Released { owner: usize::MAX, value: None, added: None, ..released };
         let (offset, bytes, is_program) = (77, 16, true);
         let read =

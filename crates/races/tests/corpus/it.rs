@@ -167,6 +167,19 @@ impl It<'_> {
         })
     }
 
+    /// A put whose signal brings a word from a value to zero.
+    pub(super) fn counts_to_zero(&self, from: u64, operand: u64) -> Result<()> {
+        self.on(1, |world| world.store(self.flags.at(R1, 0), from))?;
+        self.world.sync()?;
+        self.on(0, |world| {
+            world.put_signal_add(&[7], self.data.at(R1, 0), operand, self.flags.at(R1, 0))
+        })?;
+        self.on(1, |world| {
+            world.wait(self.flags.at(R1, 0), |held| held == 0)?;
+            self.read(0)
+        })
+    }
+
     pub(super) fn all_to_all(&self, syncs: bool) -> Result<()> {
         let me = self.world.rank().index();
         for to in self.world.ranks() {

@@ -278,6 +278,8 @@ cases! {
     );
     RIGHT rounds_with_a_fence: |it| it.rounds(true);
     RACY rounds_without_a_fence: |it| it.rounds(false);
+    RIGHT signal_that_counts_down: |it| it.counts_to_zero(1, u64::MAX);
+    RIGHT signal_that_counts_up_to_zero: |it| it.counts_to_zero(u64::MAX, 1);
     RIGHT sum_of_both_adds: |it| it.two_adds(false, 2, 0);
     RACY sum_of_one_of_two_adds: |it| it.two_adds(false, 1, 0);
     RIGHT first_of_two_fenced_adds: |it| it.two_adds(true, 1, 0);
