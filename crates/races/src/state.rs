@@ -32,7 +32,14 @@ impl State<'_> {
     }
 
     pub(crate) fn tick(&mut self, rank: usize) {
-        self.numbers[self.layout.time_of(rank)] += 1;
+        let time = &mut self.numbers[self.layout.time_of(rank)];
+        if *time < u32::MAX - 1 {
+            *time += 1;
+        } else {
+            // From now on later accesses look like earlier ones, and the report says so.
+            let dropped = &mut self.numbers[count::DROPPED];
+            *dropped = dropped.saturating_add(1);
+        }
     }
 
     /// Looks at an access, and remembers it. Returns how many new races it found.

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use farside::raw::Memory;
-use farside::{Rank, Result, World};
+use farside::{Rank, Result, Team, World};
 use farside_overlay::Blocks;
 
 use crate::context;
@@ -44,19 +44,20 @@ impl Heap {
     /// Makes the heap. Collective.
     pub(crate) fn start(world: &World, regions: &Regions, limit: Option<u64>) -> Result<Heap> {
         let mut heap = Heap { chunks: Vec::new(), grows: true };
-        heap.grow(world, regions, limit.unwrap_or(FIRST_CHUNK))?;
+        heap.grow(&world.team(), regions, limit.unwrap_or(FIRST_CHUNK))?;
         heap.grows = limit.is_none();
         Ok(heap)
     }
 
-    fn grow(&mut self, world: &World, regions: &Regions, bytes: u64) -> Result<()> {
-        let memory = Memory::allocate(&world.team(), bytes)?;
-        if let Some(watch) = world.watch() {
+    /// Adds a chunk. `all` is a team of all PEs whose context this thread may use.
+    fn grow(&mut self, all: &Team<'_>, regions: &Regions, bytes: u64) -> Result<()> {
+        let memory = Memory::allocate(all, bytes)?;
+        if let Some(watch) = all.context().watch() {
             watch.name(memory.segment(), "symmetric heap");
         }
         let taken: u64 =
             self.chunks.iter().map(|chunk| chunk.bytes.next_multiple_of(ALIGN_MAX)).sum();
-        let start = aligned(&memory, world.rank(), bytes as usize, taken as usize);
+        let start = aligned(&memory, all.context().rank(), bytes as usize, taken as usize);
         if regions.add(start, bytes as usize, memory, Holds::Blocks) {
             self.chunks.push(Chunk { start, bytes, blocks: Blocks::new(bytes) });
         }
@@ -83,7 +84,9 @@ impl Heap {
         let doubled = self.chunks.last().map_or(FIRST_CHUNK, |last| last.bytes * 2);
         // Memory that there is not is asked for by all, and refused to all.
         for bytes in [doubled.max(needed), needed] {
-            if self.grow(&runtime.world, &runtime.regions, bytes).is_ok() {
+            let grown =
+                runtime.world_team.with(runtime, |all| self.grow(all, &runtime.regions, bytes));
+            if grown.is_ok() {
                 break;
             }
         }

@@ -232,15 +232,22 @@ fn is_kept_from_running(
 ) -> bool {
     let is_awake = |rank: &RankView| rank.system.as_ref().is_some_and(|system| system.state == 'R');
     let was_awake = before.is_some_and(is_awake);
-    is_awake(rank) && (was_awake || has_changed(activity)) && !is_busy(before, rank)
+    // The time in which it would have looked at what it waits for.
+    const TURN_NS: u64 = 5_000_000;
+    is_awake(rank) && (was_awake || has_changed(activity)) && computed_ns(before, rank) < TURN_NS
 }
 
 /// Whether some thread of a rank's process has computed for more than moments between two looks.
 fn is_busy(before: Option<&RankView>, rank: &RankView) -> bool {
     const MOMENTS_NS: u64 = 50_000_000;
+    computed_ns(before, rank) > MOMENTS_NS
+}
+
+/// How long a rank's process has computed between two looks.
+fn computed_ns(before: Option<&RankView>, rank: &RankView) -> u64 {
     let computed = |rank: &RankView| rank.system.as_ref().map(|system| system.computed_ns);
     let earlier = before.and_then(computed).unwrap_or(0);
-    computed(rank).unwrap_or(0).saturating_sub(earlier) > MOMENTS_NS
+    computed(rank).unwrap_or(0).saturating_sub(earlier)
 }
 
 fn is_same(before: &ActivityView, after: &ActivityView) -> bool {

@@ -159,6 +159,8 @@ fn is_near(lock: &LockWords, context: &Context) -> bool {
 impl<V: Variant> Algorithm for Hybrid<V> {
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         if is_near(lock, context) {
+            // A release of this rank's own may not have been executed yet.
+            context.finish_calls()?;
             ticket::attempt(lock, context)
         } else {
             self.client.acquire(lock, context, TimeLimit::DoNotWait)
