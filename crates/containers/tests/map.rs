@@ -342,6 +342,60 @@ fn a_volume_that_is_full_says_how_to_have_more() {
     .unwrap();
 }
 
+/// A map of one rank with little room, and how many keys it takes.
+fn fill(world: &World, map: &HashMap<u64, u64>) -> Result<usize> {
+    let inserted = (0..1000).take_while(|&key| map.insert(world, key, key).is_ok()).count();
+    ensure(inserted < 1000, || "the map is not full".into())?;
+    Ok(inserted)
+}
+
+#[test]
+fn what_a_full_map_refuses_is_not_in_it() {
+    for synchronization in [Synchronization::Atomics, Synchronization::Locked(rw::Kind::Default)] {
+        farside::local(1, |world| {
+            let small = Options { slots: 2, ..options(&synchronization, 2) };
+            let small = Options { reserve_bytes: Some(1 << 12), ..small };
+            let map = HashMap::<u64, u64>::with(&world.team(), &small)?;
+            let inserted = fill(world, &map)?;
+            ensure(map.len(world)? == inserted, || {
+                format!("{} entries after {inserted} inserts", map.len(world).unwrap_or(0))
+            })?;
+            for key in 0..1000 {
+                let (held, known) = (map.get(world, key)?, (key < inserted as u64).then_some(key));
+                ensure(held == known, || format!("key {key}: {held:?}"))?;
+            }
+            // A batch that does not fit leaves room for what does.
+            let map_of_two = HashMap::<u64, u64>::with(&world.team(), &small)?;
+            let batch: Vec<(u64, u64)> = (0..1000).map(|key| (key, key)).collect();
+            let refused = map_of_two.insert_all(world, &batch);
+            ensure(matches!(refused, Err(Error::TooMuch { .. })), || format!("{refused:?}"))?;
+            let (before, after) = (map_of_two.len(world)?, fill(world, &map_of_two)?);
+            ensure(after.max(before) * 4 > inserted * 3, || {
+                format!("{before}, then {after} entries instead of {inserted}")
+            })?;
+            map_of_two.free(world)?;
+            map.free(world)
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_panic_of_an_update_leaves_the_map_in_order() {
+    farside::local(2, |world| {
+        let map = HashMap::<u64, u64>::new(world)?;
+        map.insert(world, 7, 1)?;
+        world.barrier()?;
+        let panics = || map.update(world, 7, |_| std::panic::resume_unwind(Box::new("caught")));
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics));
+        ensure(caught.is_err(), || "nothing was caught".into())?;
+        ensure(map.get(world, 7)? == Some(1), || "the entry has changed".into())?;
+        world.barrier()?;
+        map.free(world)
+    })
+    .unwrap();
+}
+
 #[test]
 fn integers_cost_what_their_file_says() {
     let counts = Counts::new(2);

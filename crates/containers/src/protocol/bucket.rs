@@ -266,7 +266,10 @@ impl<W: Variant> Volume<'_, W> {
         change: &mut Change<'_>,
     ) -> Result<bool> {
         let held = self.hold(hash)?;
+        // The caller's function may panic, and others want the bucket.
+        let releases = OnUnwind(|| drop(self.release(&held, held.state.released(true))));
         let changed = self.change_held(&held, room, change);
+        std::mem::forget(releases);
         let is_changed = !matches!(changed, Ok((_, _, false)));
         self.release(&held, held.state.released(is_changed))?;
         let (found, more, _) = changed?;
@@ -345,20 +348,35 @@ impl<W: Variant> Volume<'_, W> {
 
     /// Puts an entry into a fresh cell of the heap, right behind the first cell of its chain.
     fn append(&self, (at, meta): (usize, Meta), entry: &[u64]) -> Result<()> {
-        let link = self.fill_cell(entry, meta.next())?;
+        let link = self.fill_cells(&[entry], meta.next())?;
         self.order()?;
         self.turn(at, meta, meta.with_next(link))
     }
 
-    /// Fills a fresh cell of the heap, which nothing leads to yet.
-    pub(crate) fn fill_cell(&self, entry: &[u64], next: u32) -> Result<u32> {
-        let link = self.context.fetch_add(self.at(FREE), 1)? + 1;
-        if link > self.layout.cells_max {
+    /// Fills fresh cells of the heap, which nothing leads to yet: a chain that goes on with `next`.
+    /// Returns its first link. Takes all the cells, or none.
+    pub(crate) fn fill_cells(&self, entries: &[&[u64]], mut next: u32) -> Result<u32> {
+        if entries.is_empty() {
+            return Ok(next);
+        }
+        let first = self.take_cells(entries.len() as u64)?;
+        for (link, &entry) in (first..).zip(entries) {
+            let cell = [&[Meta::filled(next).0], entry].concat();
+            self.context.put(&cell, self.at(self.layout.cell(link)))?;
+            next = link;
+        }
+        Ok(next)
+    }
+
+    /// Takes so many fresh cells of the heap, and returns the first.
+    pub(crate) fn take_cells(&self, count: u64) -> Result<u32> {
+        let first = self.context.fetch_add(self.at(FREE), count)? + 1;
+        if first + count - 1 > self.layout.cells_max {
+            // As long as this is missing, others find too little as well.
+            self.context.fetch_add(self.at(FREE), count.wrapping_neg())?;
             return Err(self.full());
         }
-        let cell = [&[Meta::filled(next).0], entry].concat();
-        self.context.put(&cell, self.at(self.layout.cell(link as u32)))?;
-        Ok(link as u32)
+        Ok(first as u32)
     }
 
     /// What was put lands ahead of what comes.
@@ -454,6 +472,15 @@ impl<W: Variant> Volume<'_, W> {
             "bucket {bucket} of the volume of {} is not what a map leaves behind",
             self.rank
         ))
+    }
+}
+
+/// Does something if what comes after it panics.
+pub(crate) struct OnUnwind<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnUnwind<F> {
+    fn drop(&mut self) {
+        self.0();
     }
 }
 

@@ -23,8 +23,8 @@ use std::sync::atomic::{Ordering, fence};
 use farside_fabric::{Error, Result};
 use farside_rma::Run;
 
-use super::bucket::{Held, Seen, Verdict, Volume};
-use super::layout::{COUNT, FREE, Meta, State, astray};
+use super::bucket::{Held, OnUnwind, Seen, Verdict, Volume};
+use super::layout::{COUNT, Meta, State, astray};
 use super::variant::Variant;
 
 /// A key of a batch: where its words are, and what came of it.
@@ -105,7 +105,12 @@ impl<W: Variant> Volume<'_, W> {
             let mut walks = self.hold_all(walks, &mut pending)?;
             pending.sort_by_key(|(item, _)| item.index);
             let walked = self.walk_all(&mut walks);
+            // The caller's functions may panic, and others want the buckets.
+            let releases = OnUnwind(|| {
+                drop(self.release_all(walks.iter().map(|walk| (walk.held, true))));
+            });
             let steps = walked.and_then(|()| self.decide_all(&walks, change, changed));
+            std::mem::forget(releases);
             let more = self.finish_all(&walks, steps)?;
             if more > 0 {
                 let count = self.context.fetch_add(self.at(COUNT), more as u64)? + more as u64;
@@ -284,11 +289,8 @@ impl<W: Variant> Volume<'_, W> {
             steps.push(Step { held: walk.held, turn, more });
         }
         if !fresh.is_empty() {
-            let first = self.context.fetch_add(self.at(FREE), fresh.len() as u64)? + 1;
-            if first + fresh.len() as u64 - 1 > layout.cells_max {
-                return Err(self.full());
-            }
-            for (link, (step, entry)) in (first as u32..).zip(fresh) {
+            let first = self.take_cells(fresh.len() as u64)?;
+            for (link, (step, entry)) in (first..).zip(fresh) {
                 if let Some((_, before, after)) = &mut steps[step].turn {
                     puts.add(
                         layout.cell(link),

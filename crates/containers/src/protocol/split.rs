@@ -16,7 +16,7 @@
 //! Checked:   `farside check map`: 3 ranks insert, get and remove while buckets are split, all
 //!            schedules; 2 ranks, any of which dies at any step.
 
-use farside_fabric::{Rank, Result};
+use farside_fabric::{Error, Rank, Result};
 
 use super::bucket::{Held, Seen, Volume};
 use super::hash_of;
@@ -53,7 +53,11 @@ impl<W: Variant> Volume<'_, W> {
         if !self.locked {
             self.context.compare_swap(self.at(CLAIM), mine, 0)?;
         }
-        result
+        match result {
+            // What was inserted is in the map: it has longer chains if it cannot grow.
+            Err(Error::TooMuch { .. }) => Ok(()),
+            other => other,
+        }
     }
 
     fn claim(&self, mine: u64) -> Result<bool> {
@@ -163,15 +167,12 @@ impl<W: Variant> Volume<'_, W> {
         &self,
         bucket: u64,
         is_fresh: bool,
-        entries: impl DoubleEndedIterator<Item = &'e [u64]>,
+        entries: impl Iterator<Item = &'e [u64]>,
     ) -> Result<()> {
         let at = self.layout.state(bucket) + 1;
         let mut entries = entries;
         let first = if is_fresh { entries.next() } else { None };
-        let mut next = 0;
-        for entry in entries {
-            next = self.fill_cell(entry, next)?;
-        }
+        let next = self.fill_cells(&entries.collect::<Vec<_>>(), 0)?;
         if !is_fresh {
             return self.abandon(at, next);
         }
@@ -208,7 +209,16 @@ impl<W: Variant> Volume<'_, W> {
         let Some(held) = self.try_hold(bucket, state)? else {
             return Ok(());
         };
-        let is_split = state.is_splitting();
+        let mended = self.mend_held(&held, depth, state.is_splitting());
+        if mended.is_err() {
+            // Whoever comes next tries again, rather than to wait for this rank.
+            self.exchange(self.layout.state(bucket), held.state.0, state.0)?;
+        }
+        mended
+    }
+
+    fn mend_held(&self, held: &Held, depth: u32, is_split: bool) -> Result<()> {
+        let bucket = held.bucket;
         let mask = (1u64 << if is_split { depth + 1 } else { depth }) - 1;
         let chain = self.chain(bucket)?.ok_or_else(|| self.broken(bucket))?;
         let stays = |seen: &Seen| {
@@ -216,10 +226,8 @@ impl<W: Variant> Volume<'_, W> {
                 && hash_of(&seen.entry[..self.layout.key_words]) & mask == bucket
         };
         if W::ABANDONS {
-            let mut next = 0;
-            for seen in chain.iter().filter(|seen| stays(seen)) {
-                next = self.fill_cell(&seen.entry, next)?;
-            }
+            let kept = chain.iter().filter(|seen| stays(seen)).map(|seen| &seen.entry[..]);
+            let next = self.fill_cells(&kept.collect::<Vec<_>>(), 0)?;
             self.abandon(chain[0].at, next)?;
         } else {
             for seen in chain.iter().filter(|seen| seen.meta.is_occupied() && !stays(seen)) {
@@ -227,6 +235,6 @@ impl<W: Variant> Volume<'_, W> {
             }
         }
         let mended = if is_split { held.state.with_depth(depth + 1) } else { held.state };
-        self.release(&held, mended.released(true))
+        self.release(held, mended.released(true))
     }
 }
