@@ -6,6 +6,7 @@
 //! recognised.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::net::IpAddr;
 
@@ -127,7 +128,7 @@ impl Interface {
 }
 
 /// The task of a daemon.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// The plan of the job, as [`farside_job::JobPlan::encode`] writes it.
     pub(crate) plan: String,
@@ -146,6 +147,18 @@ pub(crate) struct Task {
     pub(crate) mends_lines: bool,
     /// The variable in which ranks find where they can ask the launcher, if they can.
     pub(crate) service: Option<OsString>,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The plan has the job's secret, which must not get into a log.
+        let Task { node, program, arguments, .. } = self;
+        f.debug_struct("Task")
+            .field("node", node)
+            .field("program", program)
+            .field("arguments", arguments)
+            .finish_non_exhaustive()
+    }
 }
 
 /// [`ExitCause`] as it travels.
@@ -267,6 +280,24 @@ mod tests {
             mends_lines: !program.3,
             service: program.3.then(|| "SERVICE".into()),
         })
+    }
+
+    #[test]
+    fn a_task_does_not_show_the_plan() {
+        let task = Task {
+            plan: "secret 0707".into(),
+            node: 3,
+            address: None,
+            directory: "/".into(),
+            program: "solver".into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            input: false,
+            mends_lines: false,
+            service: None,
+        };
+        let shown = format!("{:?}", ToNode::Task(Box::new(task)));
+        assert!(shown.contains("solver") && !shown.contains("0707"), "{shown}");
     }
 
     fn to_node() -> impl Strategy<Value = ToNode> {
