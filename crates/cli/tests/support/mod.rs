@@ -73,7 +73,7 @@ fn prepared<S: AsRef<OsStr>>(
     }
     command.args(arguments).env(MARK, &mark).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Farside { command, mark, reads: Reads::All, is_read: true, hears_errors: true }
+    Farside { command, mark, reads: Reads::All, is_read: true, hears_errors: true, time: DEADLINE }
 }
 
 /// `farside run` with these options, each rank of which is a shell that runs `script`.
@@ -88,6 +88,8 @@ pub(crate) struct Farside {
     reads: Reads,
     is_read: bool,
     hears_errors: bool,
+    /// How long it may take.
+    time: Duration,
 }
 
 /// How much of standard output the test reads.
@@ -133,6 +135,12 @@ impl Farside {
     /// Gives it a standard error that nobody reads any more.
     pub(crate) fn unheard(mut self) -> Farside {
         self.hears_errors = false;
+        self
+    }
+
+    /// Lets it take longer than others.
+    pub(crate) fn may_take(mut self, time: Duration) -> Farside {
+        self.time = time;
         self
     }
 
@@ -198,7 +206,7 @@ impl Farside {
             // Nobody listens any more only after a failure.
             let _ = sender.send(Event::Ended(status));
         });
-        let expires = Instant::now() + DEADLINE;
+        let expires = Instant::now() + self.time;
         let (stdout, stderr) = (Vec::new(), Vec::new());
         (
             Running {
@@ -274,6 +282,16 @@ impl Running {
         while !String::from_utf8_lossy(&self.stderr).contains(words) {
             self.step(&format!("{words:?} on standard error"));
         }
+    }
+
+    /// What standard error has said so far.
+    pub(crate) fn said(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// The processes of the command that are there.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        marked_pids(&self.mark)
     }
 
     /// Waits until standard error has said this so many times.
