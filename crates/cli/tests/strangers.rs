@@ -11,7 +11,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farside_fabric::random::SplitMix;
 use support::{Running, run_own};
@@ -108,14 +108,15 @@ fn strangers() {
     let (datagrams, requests) = amounts();
     let options = ["-n", RANKS, "--nodes", "2", "--metrics", "127.0.0.1:0"];
     let (mut running, input) =
-        run_own(&options, &[]).may_take(Duration::from_secs(3000)).start_with_input();
+        run_own(&options, &[]).may_take(Duration::from_secs(600)).start_with_input();
     running.wait_for_lines("ready", 1);
     let metrics = metrics_of(&mut running);
     let ports = udp_ports(&running);
     // Two agents, and a port of each rank at least.
     assert!(ports.len() >= 6, "{ports:?}");
     let (sent, asked, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let (answers, finished) = std::thread::scope(|threads| {
+    let (answers, finished, ending) = std::thread::scope(|threads| {
+        let _ends = EndsSending(&is_over);
         for seed in 0..SENDERS {
             let (ports, sent, is_over) = (&ports, &sent, &is_over);
             threads.spawn(move || send_datagrams(seed, ports, sent, is_over));
@@ -127,22 +128,32 @@ fn strangers() {
             std::thread::sleep(Duration::from_millis(10));
         }
         // The job ends under fire.
+        let told = Instant::now();
         drop(input);
         let finished = running.wait();
-        is_over.store(true, Ordering::Relaxed);
-        (answers, finished)
+        (answers, finished, told.elapsed())
     });
     let finished = finished.ends_with(0).leaves_nothing();
     let rounds = finished.lines().into_iter().find(|line| line.contains("all is right"));
     let rounds = rounds.unwrap_or_else(|| panic!("no result: {}", finished.stderr()));
     println!(
-        "{} datagrams to {} ports, {} requests, {answers} of them honest and answered; {rounds}",
+        "{} datagrams to {} ports, {} requests, {answers} of them honest and answered; {rounds}; \
+         ended within {ending:.1?}",
         sent.into_inner(),
         ports.len(),
         asked.into_inner()
     );
     assert_eq!(answers, requests / 2, "every honest request is answered");
     assert!(!rounds.starts_with("0 "), "the job has worked");
+}
+
+/// Ends the senders, also when the test fails.
+struct EndsSending<'a>(&'a AtomicBool);
+
+impl Drop for EndsSending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The key travels in the plan of a job, on a line `secret` and 32 digits.

@@ -4,16 +4,20 @@
 //! they move in the tree of processes, they are found, and none of them outlives the test.
 #![allow(dead_code, reason = "each of the test programs uses another part of this")]
 
+mod scratch;
+
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ChildStdin, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+pub(crate) use self::scratch::Scratch;
 
 /// A command that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -560,31 +564,6 @@ fn marked(mark: &str) -> Vec<String> {
         )
     };
     marked_pids(mark).into_iter().map(line).collect()
-}
-
-/// A directory of a test's own that goes when the test does.
-pub(crate) struct Scratch {
-    pub(crate) path: PathBuf,
-}
-
-impl Scratch {
-    pub(crate) fn new() -> Scratch {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scratch-{}", unique()));
-        std::fs::create_dir_all(&path).expect("a directory can be made");
-        Scratch { path }
-    }
-
-    /// The path of a file in it.
-    pub(crate) fn file(&self, name: &str) -> String {
-        self.path.join(name).to_str().expect("the path is text").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed lies where cargo keeps its own files.
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }
 
 /// How many tests run at once where there is no harness: most of them wait.

@@ -131,8 +131,8 @@ impl Network {
         self.queue = queue.into_iter().map(Reverse).collect();
     }
 
-    /// Unless the network is fair, one of five is lost, one of ten repeated, one of ten damaged; every one takes a time of its
-    /// own, some a very long one.
+    /// Unless the network is fair, one of five is lost, one of ten repeated, one of ten damaged;
+    /// every one takes a time of its own, some a very long one.
     pub(super) fn send(&mut self, to: To, packet: &[u8]) {
         if let Some(delay_ns) = self.fair_delay_ns {
             return self.deliver_after(delay_ns, to, packet.to_vec());
