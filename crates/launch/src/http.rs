@@ -118,6 +118,8 @@ impl Server {
             let socket = match self.listener.accept() {
                 Ok((socket, _)) => socket,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // The client has gone away meanwhile.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(_) => {
                     self.accepts_from = Some(Instant::now() + ACCEPT_PAUSE);
                     return;

@@ -13,6 +13,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -272,6 +273,8 @@ impl TcpStreams {
         for _ in 0..ACCEPTED_AT_ONCE {
             let socket = match listener.accept() {
                 Ok((socket, _)) => socket,
+                // The peer has gone away meanwhile.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => return self.note_refusal(&error),
             };
             // It is told at once, and not after its proof: it tries again later.
@@ -296,7 +299,7 @@ impl TcpStreams {
 
     /// The system does not let a stream in. One that waits would end every sleep at once.
     fn note_refusal(&self, error: &std::io::Error) {
-        if error.kind() != std::io::ErrorKind::WouldBlock {
+        if error.kind() != ErrorKind::WouldBlock {
             lock(&self.list).accepts_from = Some(Instant::now() + ACCEPT_PAUSE);
         }
     }
