@@ -192,11 +192,11 @@ mod tests {
     #[test]
     fn documents_are_where_the_help_says() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let to = std::env::temp_dir().join(format!("xtask-documents-{}", std::process::id()));
-        copy_documents(&root, &to).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let to = scratch.path();
+        copy_documents(&root, to).unwrap();
         let is_there = ["README.md", "docs/races.md", "docs/mpi.md", "docs/recipes/README.md"]
             .map(|path| to.join(path).is_file());
-        fs::remove_dir_all(&to).unwrap();
         assert_eq!(is_there, [true; 4]);
     }
 }

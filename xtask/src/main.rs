@@ -30,6 +30,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::install::Destination;
 use crate::process::Runner;
+use crate::setup::Install;
 use crate::steps::{Options, Step};
 
 /// How long one step may take unless the caller says otherwise.
@@ -124,6 +125,9 @@ struct TestArgs {
     /// Run the remaining steps after one has failed
     #[arg(long)]
     keep_going: bool,
+    /// Install what the tests need, as `cargo xtask setup` does; in CI that needs no asking
+    #[arg(long)]
+    install: bool,
     /// Kill a step that takes longer than this
     #[arg(long, value_name = "MINUTES", default_value_t = STEP_MINUTES_MAX)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=24 * 60))]
@@ -151,6 +155,7 @@ fn run(cli: &Cli) -> Result<()> {
                 release: arguments.release,
                 keep_going: arguments.keep_going,
                 deadline: Duration::from_secs(arguments.deadline * 60),
+                install: if arguments.install { Install::Asked } else { Install::InCi },
             },
         ),
         Command::Quick(arguments) => {
@@ -173,7 +178,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Mpi(arguments) => {
             let until = Instant::now() + Duration::from_secs(2 * STEP_MINUTES_MAX * 60);
             let runner = Runner::start()?;
-            setup::run(&root, &runner, until)?;
+            setup::run(&root, &runner, until, Install::InCi)?;
             let prefix = arguments.prefix.clone();
             let prefix = prefix.unwrap_or_else(|| outside::target(&root).join("mpi"));
             let destination = Destination { staging: None, prefix: &prefix, libdir: "lib" };
@@ -185,7 +190,7 @@ fn run(cli: &Cli) -> Result<()> {
         }
         Command::Setup => {
             let until = Instant::now() + Duration::from_secs(STEP_MINUTES_MAX * 60);
-            setup::run(&root, &Runner::start()?, until).map(drop)
+            setup::run(&root, &Runner::start()?, until, Install::Asked).map(drop)
         }
     }
 }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     fn shell(script: &str) -> Task {
-        let mut task = Task::new(std::env::temp_dir(), "sh", "-c");
+        let mut task = Task::new("/", "sh", "-c");
         task.arguments.push(script.to_owned());
         task
     }
@@ -203,14 +203,14 @@ mod tests {
 
     #[test]
     fn at_the_deadline_what_the_task_started_dies_too() {
-        let file = std::env::temp_dir().join(format!("xtask-deadline-{}", std::process::id()));
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("grandchild");
         let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
         let until = Instant::now() + Duration::from_secs(2);
         let late = Runner::start().unwrap().run(&shell(&script), until).unwrap_err();
         assert!(late.to_string().contains("deadline"), "{late}");
 
         let grandchild = fs::read_to_string(&file).unwrap();
-        fs::remove_file(&file).unwrap();
         let limit = soon();
         while is_alive(grandchild.trim()) {
             assert!(Instant::now() < limit, "process {grandchild} survived");

@@ -1,12 +1,13 @@
 //! What the tests need from outside of Rust, and how to get it.
 //!
-//! Nothing is skipped silently: what is missing is installed if that is possible, else it is an
-//! error where nobody reads warnings (in CI) and a warning with the command to run everywhere else.
+//! Nothing is skipped silently: what is missing is installed if that is possible and either asked
+//! for or in CI, else it is an error where nobody reads warnings (in CI) and a warning with the
+//! command to run everywhere else. Services that come with it are not started.
 
 use std::env;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -163,11 +164,35 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Looks for everything that the tests need and installs what is missing, if that is possible.
-pub(crate) fn run(root: &Path, runner: &Runner, until: Instant) -> Result<Outcome> {
+/// Whether what is missing is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Install {
+    /// The user has asked for it.
+    Asked,
+    /// Only in CI, whose machines are there for that.
+    InCi,
+}
+
+impl Install {
+    /// Whether this is the place to install something: a machine is its owner's, also for root.
+    fn is_wanted(self, in_ci: bool) -> bool {
+        self == Install::Asked || in_ci
+    }
+}
+
+/// Looks for everything that the tests need and installs what is missing, if that is possible and
+/// wanted.
+pub(crate) fn run(
+    root: &Path,
+    runner: &Runner,
+    until: Instant,
+    install_when: Install,
+) -> Result<Outcome> {
     let mut missing = look(NEEDS);
     let is_root = rustix::process::geteuid().is_root();
-    if !missing.is_empty() && is_root && on_path("apt-get") {
+    let is_wanted = install_when.is_wanted(in_ci());
+    if !missing.is_empty() && is_wanted && is_root && on_path("apt-get") {
+        let _no_services = NoServices::begin(Path::new("/usr/sbin/policy-rc.d"));
         install(&missing, root, runner, until);
         missing = look(NEEDS);
     }
@@ -206,6 +231,31 @@ fn install(missing: &[&Need], root: &Path, runner: &Runner, until: Instant) {
         if let Err(error) = runner.run(&task, until) {
             println!("`{task}` {error:#}");
             return;
+        }
+    }
+}
+
+/// While it is there, packages start no services: those of rivals and launchers, which the tests
+/// start by themselves.
+struct NoServices<'a> {
+    policy: &'a Path,
+    is_own: bool,
+}
+
+impl NoServices<'_> {
+    fn begin(policy: &Path) -> NoServices<'_> {
+        // If there is a policy already, or none can be made, it is the machine's own that holds.
+        let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(policy);
+        let is_own = made.and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 101\n")).is_ok();
+        NoServices { policy, is_own }
+    }
+}
+
+impl Drop for NoServices<'_> {
+    fn drop(&mut self) {
+        if self.is_own {
+            // Whoever reads the output of apt-get sees what it did.
+            let _ = fs::remove_file(self.policy);
         }
     }
 }
@@ -300,6 +350,24 @@ mod tests {
         assert_eq!(Probe::Header("cc", "stddef.h").absent(), None);
         let absent = Probe::Header("cc", "a_header_nobody_has.h").absent();
         assert_eq!(absent.unwrap(), "cc finds no a_header_nobody_has.h");
+    }
+
+    #[test]
+    fn nothing_is_installed_unless_asked_for_or_in_ci() {
+        assert!(Install::Asked.is_wanted(false) && Install::InCi.is_wanted(true));
+        assert!(!Install::InCi.is_wanted(false));
+    }
+
+    #[test]
+    fn services_are_kept_from_starting_while_packages_are_installed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let policy = scratch.path().join("policy-rc.d");
+        let no_services = NoServices::begin(&policy);
+        assert_eq!(Command::new("sh").arg(&policy).status().unwrap().code(), Some(101));
+        drop(NoServices::begin(&policy));
+        assert!(policy.exists(), "it is not that one's");
+        drop(no_services);
+        assert!(!policy.exists());
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::{deb, outside, python, setup, tidy, works};
 const LOOM_TEST: &str = "crates/shm/tests/loom_bell.rs";
 /// The features of the crate that users add.
 const FEATURES: &[&str] = &["containers", "dsm", "epoch", "ofi", "sim"];
+/// The targets of `fuzz/`.
+const FUZZED: &[&str] = &["serve", "reply", "stream"];
 /// Leaves out the crates that are not published.
 pub(crate) const UNPUBLISHED: &str = "--exclude xtask --exclude farside-capi --exclude \
                                       farside-conformance --exclude farside-handles --exclude \
@@ -57,6 +59,8 @@ pub(crate) enum Step {
     Loom,
     /// Undefined behaviour in mapped memory and in the doorbell
     Miri,
+    /// What strangers' bytes meet first, under a fuzzer, a minute for each target
+    Fuzz,
     /// Documentation as docs.rs builds it
     DocsRs,
     /// The oldest supported compiler
@@ -79,6 +83,7 @@ impl Step {
         matches!(
             self,
             Step::Miri
+                | Step::Fuzz
                 | Step::DocsRs
                 | Step::Oldest
                 | Step::Deny
@@ -104,6 +109,7 @@ impl Step {
             Step::Doc => "doc",
             Step::Loom => "loom",
             Step::Miri => "miri",
+            Step::Fuzz => "fuzz",
             Step::DocsRs => "docs-rs",
             Step::Oldest => "oldest",
             Step::Deny => "deny",
@@ -128,6 +134,8 @@ pub(crate) struct Options {
     pub(crate) keep_going: bool,
     /// How long one step may take.
     pub(crate) deadline: Duration,
+    /// Whether what is missing is installed.
+    pub(crate) install: setup::Install,
 }
 
 /// How a step that did not fail ended.
@@ -199,7 +207,7 @@ fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Resu
     let until = Instant::now() + options.deadline;
     match step {
         Step::Setup => {
-            return setup::run(root, runner, until)
+            return setup::run(root, runner, until, options.install)
                 .map_err(|error| alone(error, "cargo xtask setup"));
         }
         Step::Tidy => {
@@ -247,6 +255,11 @@ fn missing(step: Step, root: &Path) -> Option<String> {
         Step::Miri => (
             rustup("run nightly cargo miri --version"),
             "no miri: rustup toolchain install nightly --component miri,rust-src".to_owned(),
+        ),
+        Step::Fuzz => (
+            rustup("run nightly cargo fuzz --version"),
+            "no cargo-fuzz: rustup toolchain install nightly && cargo install cargo-fuzz"
+                .to_owned(),
         ),
         Step::DocsRs => (
             rustup("run nightly rustdoc --version"),
@@ -363,6 +376,12 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
                 })
                 .collect()
         }
+        Step::Fuzz => FUZZED
+            .iter()
+            .map(|target| {
+                nightly(&format!("fuzz run {target} -- -max_total_time=60 -max_len=4096"))
+            })
+            .collect(),
         Step::DocsRs => vec![
             nightly(&format!("doc --workspace {UNPUBLISHED} --no-deps --all-features"))
                 .variable("RUSTDOCFLAGS", "--cfg docsrs -D warnings")
@@ -494,6 +513,7 @@ mod tests {
             release: false,
             keep_going: false,
             deadline: Duration::from_secs(60),
+            install: setup::Install::InCi,
         };
         let nowhere = Path::new("/directory-that-is-not-there");
         let error = run_step(Step::Fmt, nowhere, &options, &runner).unwrap_err();

@@ -76,8 +76,8 @@ mod tests {
 
     #[test]
     fn a_target_is_tried_and_nothing_is_changed() {
-        let directory = std::env::temp_dir().join(format!("farside-target-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path();
         let file = directory.join("file");
         check_target(&file).unwrap();
         assert!(!file.exists(), "it is not left behind");
@@ -85,9 +85,8 @@ mod tests {
         check_target(&file).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
         assert!(check_target(&directory.join("nowhere/file")).is_err());
-        assert!(check_target(&directory).is_err(), "a directory is no file");
+        assert!(check_target(directory).is_err(), "a directory is no file");
         check_target(Path::new("/dev/null")).unwrap();
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

@@ -113,10 +113,9 @@ fn draw(directory: &Path) -> usize {
 #[test]
 fn every_plot_and_picture_is_there_at_three_sizes_in_both_schemes_and_after_a_resize() {
     let Some(browser) = browser() else { return };
-    let scratch = std::env::temp_dir().join(format!("farside-plots-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch).unwrap();
-    let count = draw(&scratch);
-    for page in Page::new(&scratch, "index.html").everywhere() {
+    let scratch = tempfile::tempdir().unwrap();
+    let count = draw(scratch.path());
+    for page in Page::new(scratch.path(), "index.html").everywhere() {
         let (tag, size) = (page.look(&browser), page.size);
         let at = |name: &str| found(&tag, name);
         assert_eq!(at("looked"), "yes", "{tag}");
@@ -128,5 +127,4 @@ fn every_plot_and_picture_is_there_at_three_sizes_in_both_schemes_and_after_a_re
             assert!(number("wider") <= 0, "{which} at {size:?}: {tag}");
         }
     }
-    std::fs::remove_dir_all(&scratch).unwrap();
 }

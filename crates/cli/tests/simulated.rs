@@ -24,11 +24,9 @@ fn an_app_runs_on_a_simulated_machine() {
 
 #[test]
 fn a_trace_is_written_for_people_and_for_programs() {
-    let directory = std::env::temp_dir().join(format!("farside-simulated-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
+    let scratch = Scratch::new();
     for (name, begins) in [("hello.html", "<!doctype html>"), ("hello.json", "{")] {
-        let path = directory.join(name);
-        let path = path.to_str().unwrap();
+        let path = &*scratch.file(name);
         for kind in [&["--sim", "infiniband-ndr"][..], &["--threads"]] {
             let words = ["app", "hello", "-n", "16", "--trace", path];
             let said = farside(words.iter().chain(kind)).run().ends_with(0).stderr();
@@ -38,7 +36,6 @@ fn a_trace_is_written_for_people_and_for_programs() {
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.trim_start().starts_with(begins), "{name} begins with {:?}", &text[..40]);
     }
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]

@@ -87,7 +87,8 @@ fn wait_for(file: &Path) {
 /// Runs work without an end on three hosts, loses the last one with `lose`, and returns how the job
 /// ended.
 fn lose_a_host(launch: Launch, kind: &str, lose: impl FnOnce() + Send) -> Report {
-    let file = std::env::temp_dir().join(format!("farside-hosts-{}-{kind}", std::process::id()));
+    let scratch = tempfile::tempdir().expect("a directory can be made");
+    let file = scratch.path().join("lost");
     let job =
         launch.argument(format!("churn-{kind}")).variable(VICTIM, "2").variable(HOST_LOST, &file);
     let job =
@@ -98,7 +99,6 @@ fn lose_a_host(launch: Launch, kind: &str, lose: impl FnOnce() + Send) -> Report
         lose();
         running.join().expect("it does not panic")
     });
-    let _ = std::fs::remove_file(file);
     report
 }
 

@@ -492,7 +492,8 @@ fn what_does_not_fit_is_named() {
 
 #[test]
 fn numpy_reads_what_is_written() {
-    let path = std::env::temp_dir().join(format!("farside-array-{}.npy", std::process::id()));
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("a.npy");
     let bytes: Vec<f64> = (0..42).map(f64::from).collect();
     farside::local(3, |world| {
         let cyclic = Distribution::BlockCyclic(vec![2, 2, 1]);
@@ -520,5 +521,4 @@ fn numpy_reads_what_is_written() {
     let elements: Vec<f64> =
         file[data..].as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
     assert_eq!(elements, bytes);
-    std::fs::remove_file(&path).unwrap();
 }

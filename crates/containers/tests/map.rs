@@ -273,7 +273,8 @@ proptest! {
 
 #[test]
 fn a_map_is_saved_and_loaded_with_another_number_of_ranks() {
-    let path = std::env::temp_dir().join(format!("farside-map-{}", std::process::id()));
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("map");
     farside::local(3, |world| {
         let map = HashMap::<u32, [u8; 3]>::new(world)?;
         for key in (world.rank().0..1000).step_by(3) {
@@ -306,7 +307,6 @@ fn a_map_is_saved_and_loaded_with_another_number_of_ranks() {
         })
         .unwrap();
     }
-    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

@@ -90,10 +90,9 @@ fn drawn() -> String {
 #[test]
 fn every_plot_is_there_at_three_sizes_in_both_schemes_and_after_a_resize() {
     let Some(browser) = browser() else { return };
-    let scratch = std::env::temp_dir().join(format!("farside-figures-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch).unwrap();
-    std::fs::write(scratch.join("page.html"), drawn() + LOOK).unwrap();
-    for page in Page::new(&scratch, "page.html").everywhere() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::write(scratch.path().join("page.html"), drawn() + LOOK).unwrap();
+    for page in Page::new(scratch.path(), "page.html").everywhere() {
         let (tag, size) = (page.look(&browser), page.size);
         let at = |name: &str| found(&tag, name);
         let number = |name: &str| at(name).parse::<i64>().unwrap();
@@ -105,5 +104,4 @@ fn every_plot_is_there_at_three_sizes_in_both_schemes_and_after_a_resize() {
         }
         assert!(number("first-wider") <= 0 && number("resized-wider") <= 0, "{size:?}: {tag}");
     }
-    std::fs::remove_dir_all(&scratch).unwrap();
 }

@@ -250,6 +250,27 @@ mod tests {
     }
 
     #[test]
+    fn another_user_gets_nothing() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let offer = Offer::new().unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let address = SocketAddr::from_abstract_name(&offer.name).unwrap();
+        // A user is a thread's own, as the kernel sees it.
+        let of_other = std::thread::spawn(move || {
+            rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(12345)).unwrap();
+            UnixStream::connect_addr(&address).unwrap()
+        });
+        let mut stranger = of_other.join().unwrap();
+        // It names the rank that is missing.
+        stranger.write_all(&3u32.to_le_bytes()).unwrap();
+        let error = offer.hand_out(&[Rank(0), Rank(3)], file.as_fd(), &for_ms(50)).unwrap_err();
+        assert!(error.to_string().contains("rank 3"), "{error}");
+        assert!(take(&stranger).is_err());
+    }
+
+    #[test]
     fn a_maker_that_is_gone_is_named() {
         let offer = Offer::new().unwrap();
         let name = offer.name.clone();

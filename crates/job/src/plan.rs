@@ -4,6 +4,7 @@
 //! launcher the first rank reads where all of them are, decides, and tells the others.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
 use farside_fabric::{Error, Link, Node, Rank, Result, Topology};
@@ -13,7 +14,7 @@ use crate::lines::{LineReader, Lines, from_hex, hex};
 use crate::{FABRIC, Kind, NODES, Options, PATIENCE, PEER_TIMEOUT, SERVER, TOPOLOGY};
 
 /// The plan of a job that several processes make together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct JobPlan {
     /// The settings of the whole job.
     pub options: Options,
@@ -26,6 +27,19 @@ pub struct JobPlan {
     /// How many processors the ranks of each node may use together; none if each node decides by
     /// itself.
     pub cores_of: Vec<u32>,
+}
+
+impl fmt::Debug for JobPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The secret must not get into a log.
+        let JobPlan { options, secret: _, node_of, hosts, cores_of } = self;
+        f.debug_struct("JobPlan")
+            .field("options", options)
+            .field("node_of", node_of)
+            .field("hosts", hosts)
+            .field("cores_of", cores_of)
+            .finish_non_exhaustive()
+    }
 }
 
 impl JobPlan {
@@ -275,6 +289,14 @@ mod tests {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
         JobPlan::decide(&cards(machines), [7; 16], &environment)
+    }
+
+    #[test]
+    fn a_plan_does_not_show_its_secret() {
+        let plan = plan(&["a"], &[]).unwrap();
+        let shown = format!("{plan:?}");
+        assert!(shown.contains("node_of") && !shown.contains("secret"), "{shown}");
+        assert!(!shown.contains("7, 7"), "{shown}");
     }
 
     #[test]

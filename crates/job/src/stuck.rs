@@ -17,7 +17,12 @@ pub(crate) fn watch_this_node() {
     command.args(["why", &own, "--stuck-after", &seconds]);
     // It speaks on standard error: standard output is the program's.
     let started = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-    if let Err(error) = started {
+    let watched = started.and_then(|mut watcher| {
+        // Somebody has to take its status when it ends, lest it stay as a zombie.
+        let reap = move || drop(watcher.wait());
+        std::thread::Builder::new().name("farside-why".into()).spawn(reap)
+    });
+    if let Err(error) = watched {
         // A program that has closed its standard error does not want to hear it.
         let _ = writeln!(
             std::io::stderr(),

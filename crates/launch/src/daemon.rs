@@ -335,7 +335,7 @@ impl Watch<'_> {
                     self.host.note_lost(Rank(rank), how, cause.and_then(Loss::from_bits));
                 }
                 ToNode::Look => {
-                    let seen = Reader::new(self.host.memories()).read();
+                    let seen = Reader::new(self.host.memories()).read().condensed();
                     self.daemon.outbox.push(&ToLauncher::Seen(Box::new(seen)));
                 }
                 ToNode::Places => self.tell_places(),
@@ -436,7 +436,7 @@ impl Watch<'_> {
 /// somewhere else.
 fn tell_places(is_told: &mut bool, host: &Host, outbox: &Outbox) {
     if !std::mem::replace(is_told, true) {
-        let seen = Reader::new(host.memories()).read();
+        let seen = Reader::new(host.memories()).read().condensed();
         outbox.push(&ToLauncher::Places(Box::new(seen)));
     }
 }

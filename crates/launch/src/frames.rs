@@ -6,6 +6,7 @@
 //! recognised.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::net::IpAddr;
 
@@ -21,8 +22,8 @@ use crate::recorded::Part;
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/8");
-/// No message is longer: the arguments and the environment of a program are the longest, and the
-/// system allows less.
+/// No message is longer: the arguments and the environment of a program, of which the system allows
+/// less, and a view of as many ranks as a host may have are the longest.
 const BYTES_MAX: usize = 16 << 20;
 
 /// A message of the launcher.
@@ -127,7 +128,7 @@ impl Interface {
 }
 
 /// The task of a daemon.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// The plan of the job, as [`farside_job::JobPlan::encode`] writes it.
     pub(crate) plan: String,
@@ -146,6 +147,18 @@ pub(crate) struct Task {
     pub(crate) mends_lines: bool,
     /// The variable in which ranks find where they can ask the launcher, if they can.
     pub(crate) service: Option<OsString>,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The plan has the job's secret, which must not get into a log.
+        let Task { node, program, arguments, .. } = self;
+        f.debug_struct("Task")
+            .field("node", node)
+            .field("program", program)
+            .field("arguments", arguments)
+            .finish_non_exhaustive()
+    }
 }
 
 /// [`ExitCause`] as it travels.
@@ -171,10 +184,14 @@ enum FateText {
     Lost(#[serde(with = "EndedText")] ExitCause),
 }
 
-/// The bytes of a message.
+/// The bytes of a message; none of one that is too long: it would end the conversation, and a
+/// reader that misses it goes on.
 pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
     // Only a type that serializes with an error of its own could fail here, and none of ours does.
     let body = postcard::to_stdvec(message).unwrap_or_default();
+    if body.len() > BYTES_MAX {
+        return Vec::new();
+    }
     let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
     bytes.extend(body);
     bytes
@@ -218,6 +235,7 @@ pub(crate) fn read_frame(from: &mut impl Read) -> std::io::Result<Option<Vec<u8>
 mod tests {
     use std::os::unix::ffi::OsStringExt;
 
+    use farside_sight::snapshot::{ActivityView, ContextView, Entered, Kind, PeerView, RankView};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -267,6 +285,75 @@ mod tests {
             mends_lines: !program.3,
             service: program.3.then(|| "SERVICE".into()),
         })
+    }
+
+    /// All ranks of a large host wait for the others in one barrier, and have dealt with many.
+    fn large_view() -> Snapshot {
+        // The most that one machine may have.
+        let ranks = 4096;
+        let entered = Entered::new((0..ranks).map(|rank| (rank, 1 << 40)).collect());
+        let peers = (0..32).map(|rank| PeerView { rank, operations: 1 << 40, bytes: 1 << 50 });
+        let context = ContextView {
+            is_there: true,
+            since_ns: 1 << 60,
+            looked_ns: 1 << 60,
+            activity: Some(ActivityView {
+                kind: Kind::Collective,
+                name: "barrier".into(),
+                segment: 1,
+                number: 1 << 40,
+                size: 0,
+                place: "/a/path/of/some/length/to/the/main.rs:1234".into(),
+                word: None,
+                peers: None,
+                has_limit: false,
+                entered,
+            }),
+            peers: peers.collect(),
+            ..ContextView::default()
+        };
+        let rank = |rank| RankView {
+            rank,
+            is_read: true,
+            contexts: vec![context.clone(), context.clone()],
+            ..RankView::default()
+        };
+        Snapshot { ranks: (0..ranks).map(rank).collect(), ..Snapshot::default() }
+    }
+
+    #[test]
+    fn a_view_of_the_largest_host_fits_and_is_whole_again() {
+        let view = large_view();
+        let bytes = encode(&ToLauncher::Seen(Box::new(view.clone().condensed())));
+        let Ok(Some(ToLauncher::Seen(seen))) = decode(&mut &bytes[..]) else {
+            panic!("a view of {} ranks does not fit", view.ranks.len());
+        };
+        assert_eq!(Snapshot::merge(vec![*seen]), view);
+    }
+
+    #[test]
+    fn what_its_reader_would_refuse_is_not_sent() {
+        let line = vec![0; BYTES_MAX];
+        let bytes = encode(&ToLauncher::Output { rank: 0, is_error: false, line });
+        assert!(bytes.is_empty());
+    }
+
+    #[test]
+    fn a_task_does_not_show_the_plan() {
+        let task = Task {
+            plan: "secret 0707".into(),
+            node: 3,
+            address: None,
+            directory: "/".into(),
+            program: "solver".into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            input: false,
+            mends_lines: false,
+            service: None,
+        };
+        let shown = format!("{:?}", ToNode::Task(Box::new(task)));
+        assert!(shown.contains("solver") && !shown.contains("0707"), "{shown}");
     }
 
     fn to_node() -> impl Strategy<Value = ToNode> {

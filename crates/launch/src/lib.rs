@@ -20,6 +20,7 @@ mod cluster;
 mod daemon;
 mod frames;
 mod hosts;
+mod http;
 mod input;
 mod local_ranks;
 mod mark;

@@ -1,12 +1,12 @@
 //! What the ranks have done and wait for, served over HTTP in the text format of Prometheus.
 //!
-//! Each request reads the ranks' records anew: between requests nothing is done.
+//! A request reads the ranks' records anew, at most ten times a second: between requests nothing is
+//! done.
 
 use std::fmt;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use farside_fabric::record::{DURATION_BUCKETS, bucket_end_ns};
 use farside_sight::Snapshot;
@@ -16,8 +16,8 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use tiny_http::{Header, Method, Request, Response, Server};
 
+use crate::http::{HttpServer, Page};
 use crate::{Error, Launch};
 
 /// The path that scrapers ask for.
@@ -30,8 +30,7 @@ pub(crate) type Source = dyn Fn() -> Snapshot + Send + Sync;
 
 /// A server of metrics; dropping it ends it.
 pub(crate) struct MetricsServer {
-    server: Arc<Server>,
-    thread: Option<JoinHandle<()>>,
+    server: HttpServer,
 }
 
 impl MetricsServer {
@@ -42,7 +41,8 @@ impl MetricsServer {
     ) -> Result<Option<MetricsServer>, Error> {
         let Some(address) = launch.metrics else { return Ok(None) };
         let server = MetricsServer::start(address, Arc::new(source))?;
-        if let Some(address) = server.address().filter(|_| launch.interactive) {
+        if launch.interactive {
+            let address = server.address();
             // If standard error has no reader, there is nothing else to try.
             let _ = writeln!(std::io::stderr(), "farside: metrics at http://{address}{PATH}");
         }
@@ -51,50 +51,22 @@ impl MetricsServer {
 
     /// Serves at this address what `source` reads.
     pub(crate) fn start(address: SocketAddr, source: Arc<Source>) -> Result<MetricsServer, Error> {
-        let failed = |error| Error::Metrics { address, error };
-        let server = Server::http(address).map_err(|error| failed(error.to_string()))?;
-        let server = Arc::new(server);
         let mut registry = Registry::with_prefix("farside");
         registry.register_collector(Box::new(Ranks { source }));
-        let requests = server.clone();
-        let thread = std::thread::Builder::new().name("farside-metrics".into()).spawn(move || {
-            for request in requests.incoming_requests() {
-                answer(request, &registry);
-            }
+        let make = Box::new(move || {
+            let mut text = String::new();
+            encode(&mut text, &registry).is_ok().then_some(text)
         });
-        let thread = Some(thread.map_err(|error| failed(error.to_string()))?);
-        Ok(MetricsServer { server, thread })
+        let page = Page { path: PATH, content_type: CONTENT_TYPE, make };
+        let server = HttpServer::start(address, page)
+            .map_err(|error| Error::Metrics { address, error: error.to_string() })?;
+        Ok(MetricsServer { server })
     }
 
     /// Returns where it listens.
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.server.server_addr().to_ip()
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
     }
-}
-
-impl Drop for MetricsServer {
-    fn drop(&mut self) {
-        self.server.unblock();
-        if let Some(thread) = self.thread.take() {
-            // It has nothing to say.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn answer(request: Request, registry: &Registry) {
-    let is_asked = request.url().split('?').next() == Some(PATH);
-    let is_read = matches!(request.method(), Method::Get | Method::Head);
-    let mut text = String::new();
-    // A client that has gone away needs no answer.
-    let _ = if is_asked && is_read && encode(&mut text, registry).is_ok() {
-        let kind = Header::from_bytes("Content-Type", CONTENT_TYPE).ok();
-        let response = Response::from_string(text);
-        request.respond(kind.into_iter().fold(response, Response::with_header))
-    } else {
-        let there_is = format!("there is only GET {PATH}\n");
-        request.respond(Response::from_string(there_is).with_status_code(404))
-    };
 }
 
 /// The ranks of the job, each of whose numbers has the labels `rank` and `node`.
@@ -259,7 +231,7 @@ mod tests {
         let snapshot = Snapshot { ranks, ..Snapshot::default() };
         let address = "127.0.0.1:0".parse().unwrap();
         let server = MetricsServer::start(address, Arc::new(move || snapshot.clone())).unwrap();
-        let address = server.address().unwrap();
+        let address = server.address();
         let text = get(address, PATH);
         for line in [
             "Content-Type: application/openmetrics-text",
@@ -278,11 +250,56 @@ mod tests {
         }
         assert!(get(address, "/").contains("404") && get(address, "/").contains(PATH));
         drop(server);
-        // The library closes the socket in a thread of its own.
+        await_end(address);
+    }
+
+    /// Waits until nobody listens at an address any more: a thread of its own closes the socket.
+    fn await_end(address: SocketAddr) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while TcpStream::connect(address).is_ok() {
             assert!(Instant::now() < deadline, "it has not ended");
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn hostile_requests_end_nothing_and_hold_up_nobody() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let server = MetricsServer::start(address, Arc::new(Snapshot::default)).unwrap();
+        let address = server.address();
+        let long = "x".repeat(100_000);
+        let requests = [
+            // A body that no machine has room for, one that never comes, and one in pieces.
+            "GET /x HTTP/1.1\r\nContent-Length: 4611686018427387904\r\n\r\n".to_owned(),
+            "GET /metrics HTTP/1.1\r\nContent-Length: 18446744073709551615\r\n\r\n".to_owned(),
+            "POST /metrics HTTP/1.1\r\nContent-Length: 2000\r\n\r\n".to_owned(),
+            "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n".to_owned(),
+            // Lines and headers without end, and no line at all.
+            long.clone(),
+            format!("GET /{long}"),
+            format!("GET /metrics HTTP/1.1\r\n{}", "a: b\r\n".repeat(10_000)),
+            "\r\n\r\n".to_owned(),
+            "\0\u{ffff} \r\n \r\n\r\n".to_owned(),
+            "GET".to_owned(),
+            String::new(),
+            // Many requests, whose answers nobody reads.
+            "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100),
+        ];
+        // Those that the server does not close stay open, as far as there are descriptors.
+        let mut open = std::collections::VecDeque::new();
+        for round in 0..3_000 {
+            let mut stream = TcpStream::connect(address).unwrap();
+            // The server may have closed the connection before all of it is written.
+            let _ = stream.write_all(requests[round % requests.len()].as_bytes());
+            open.push_back(stream);
+            if open.len() > 200 {
+                open.pop_front();
+            }
+            if round % 100 == 0 {
+                assert!(get(address, PATH).contains("# EOF"), "round {round}");
+            }
+        }
+        drop(server);
+        await_end(address);
     }
 }

@@ -32,6 +32,7 @@ int farside_mpi_finish(void);
 int farside_mpi_is_near(int rank);
 int farside_mpi_node(void);
 int farside_mpi_is_crowded(void);
+void farside_mpi_allow_others(void);
 int farside_mpi_reaches_all(const int *ranks, size_t count);
 int farside_mpi_serve(void);
 

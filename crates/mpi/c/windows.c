@@ -256,9 +256,20 @@ static bool any(struct offer *offer, int mine)
 static void serve_if_needed(struct offer *offer)
 {
     struct communicator *communicator = offer->communicator;
-    int needs = offer->part.kind == PART_OF_PROCESS
-        && !farside_mpi_reaches_all(communicator->world_ranks, (size_t)communicator->size);
-    if (any(offer, needs) && farside_mpi_serve() != 0)
+    int *owners = calloc((size_t)communicator->size, sizeof *owners);
+    int mine = offer->part.kind == PART_OF_PROCESS;
+    /* Before others try whether they reach it. */
+    if (mine)
+        farside_mpi_allow_others();
+    if (farside_mpi_gather(communicator->team, &mine, sizeof mine, owners) != 0)
+        refuse(offer, MPI_ERR_OTHER, farside_mpi_error_text());
+    size_t count = 0;
+    for (int i = 0; i < communicator->size; i++)
+        if (owners[i])
+            owners[count++] = communicator->world_ranks[i];
+    bool needs = count > 0 && any(offer, !farside_mpi_reaches_all(owners, count));
+    free(owners);
+    if (needs && farside_mpi_serve() != 0)
         refuse(offer, MPI_ERR_OTHER, farside_mpi_error_text());
 }
 

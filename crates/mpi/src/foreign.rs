@@ -22,7 +22,7 @@ pub(crate) enum Way<'a> {
 }
 
 /// Allows the other processes of this user to reach the memory of this one, where the system asks
-/// for that.
+/// for that (Yama): from now on any of them may trace it, so it is done for a window that needs it.
 pub(crate) fn allow_others() {
     // SAFETY: a call without pointers. Where it does not exist, nothing forbids the access either.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };

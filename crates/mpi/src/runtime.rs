@@ -114,8 +114,7 @@ impl Runtime {
     pub(crate) fn reachable(&self, rank: Rank) -> Option<i32> {
         let is_near = self.world.topology().same_node(rank, self.world.rank());
         let process = *self.processes.get(rank.index())?;
-        let asks = std::env::var_os("FARSIDE_MPI_SERVICE").is_some();
-        (is_near && !asks && crate::foreign::is_allowed(process, self.probes[rank.index()]))
+        (is_near && !asks() && crate::foreign::is_allowed(process, self.probes[rank.index()]))
             .then_some(process)
     }
 
@@ -168,7 +167,6 @@ fn start(host: Host) -> Result<Runtime> {
     let world = farside::join_with(Box::new(ByMpi(host)))?;
     world.find_places_by(Some(farside_overlay::PLACES));
     world.note_unseen("one-sided operations of MPI");
-    crate::foreign::allow_others();
     let process = gather(&host, &std::process::id().to_le_bytes())?;
     let processes = process.as_chunks().0.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();
     let probe = gather(&host, &ptr::from_ref(&RUNTIME).addr().to_le_bytes())?;
@@ -252,6 +250,19 @@ extern "C" fn farside_mpi_is_crowded() -> c_int {
 extern "C" fn farside_mpi_node() -> c_int {
     let Some(runtime) = if_running() else { return 0 };
     runtime.world.topology().node_of(runtime.world.rank()).0 as c_int
+}
+
+/// Returns whether the user wants that memory of a process is read and written by itself alone.
+fn asks() -> bool {
+    std::env::var_os("FARSIDE_MPI_SERVICE").is_some()
+}
+
+/// Lets other processes reach the memory of this one by the kernel's calls: a window needs it.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_allow_others() {
+    if !asks() {
+        crate::foreign::allow_others();
+    }
 }
 
 /// Returns whether this process reaches the memory of all these ranks of the world by the kernel's

@@ -183,6 +183,11 @@ fn prefix() -> &'static Path {
 
 /// Compiles a program by the wrapper of an MPI for its language.
 fn compile(mpi: Mpi, source: &str) -> Program {
+    compile_with(mpi, source, &[])
+}
+
+/// Does the same with more arguments.
+fn compile_with(mpi: Mpi, source: &str, more: &[&str]) -> Program {
     let (_, ending) = source.rsplit_once('.').expect("a source has an ending");
     let (wrapper, arguments): (_, &[&str]) = match ending {
         "c" => ("mpicc", &["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread"]),
@@ -196,7 +201,7 @@ fn compile(mpi: Mpi, source: &str) -> Program {
         // Open MPI's for C++ casts functions.
         compiler.args(["-Wno-stringop-overflow", "-Wno-cast-function-type"]);
     }
-    compiler.arg(here("tests/programs").join(source));
+    compiler.arg(here("tests/programs").join(source)).args(more);
     farside_testing::compile(&mut compiler, scratch())
 }
 
@@ -424,6 +429,27 @@ fn fatal_error_says_what_is_wrong() {
             assert!(!ran.status.success() && !ran.output.contains("accepted"), "{ran:?}");
             for word in ["MPI_Put", "4000", "64"] {
                 assert!(ran.output.contains(word), "no {word:?}: {}", ran.output);
+            }
+        }
+    }
+}
+
+/// Other processes of the user may trace a rank only when a window needs it.
+#[test]
+fn processes_are_traceable_only_for_windows_over_their_own_memory() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
+        let program = compile_with(mpi, "traceable.c", &["-rdynamic", "-ldl"]);
+        for (variables, times) in [(ONE_NODE, 1), (WITH_SERVICE, 0)] {
+            let ran = with_library(mpi, 2, variables).run(&program.path, &[]);
+            assert!(ran.status.success(), "{ran:?}");
+            for (line, times) in [
+                ("after MPI_Init", 0),
+                ("after MPI_Win_allocate", 0),
+                ("after MPI_Win_create of nothing", 0),
+                ("after MPI_Win_create of memory", times),
+            ] {
+                let line = format!("{line}: {times}\n");
+                assert!(ran.output.contains(&line), "{}, no {line:?}: {ran:?}", mpi.name());
             }
         }
     }

@@ -20,11 +20,7 @@ impl Device {
     pub(crate) fn open(info: ffi::Info) -> Result<Device> {
         let bytes = info.key_bytes();
         let domain = Arc::new(ffi::Domain::open(info)?);
-        // The jobs of a host count from different numbers.
-        let mut seed = [0; 4];
-        let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
-        let first = u64::from(u32::from_le_bytes(seed)) >> 1;
-        Ok(Device { domain, keys: Mutex::new(Keys::new(first, bytes)) })
+        Ok(Device { domain, keys: Mutex::new(Keys::new(bytes)) })
     }
 
     pub(crate) fn info(&self) -> &ffi::Info {
@@ -121,30 +117,29 @@ impl Drop for TakenKey {
     }
 }
 
-/// The keys of registrations: no two that exist have the same, however short keys are.
+/// The keys of registrations: no two that exist have the same, however short keys are, and who
+/// knows one knows nothing of the others.
 struct Keys {
-    next: u64,
     /// The greatest key.
     last: u64,
     taken: FxHashSet<u64>,
 }
 
 impl Keys {
-    /// Makes keys of so many bytes, counted from a number.
-    fn new(first: u64, bytes: usize) -> Keys {
+    /// Makes keys of so many bytes.
+    fn new(bytes: usize) -> Keys {
         let bits = 8 * bytes.clamp(1, 8) as u32;
-        Keys { next: first, last: u64::MAX >> (64 - bits), taken: FxHashSet::default() }
+        Keys { last: u64::MAX >> (64 - bits), taken: FxHashSet::default() }
     }
 
-    /// Takes a key that is free.
+    /// Takes a random key that is free.
     fn take(&mut self) -> Result<u64> {
         if self.taken.len() as u64 > self.last {
             let (value, limit) = (self.taken.len() as u64 + 1, self.last.saturating_add(1));
             return Err(Error::TooMuch { what: "registrations of one provider", value, limit });
         }
         loop {
-            let key = self.next & self.last;
-            self.next = key.wrapping_add(1);
+            let key = random()? & self.last;
             if self.taken.insert(key) {
                 return Ok(key);
             }
@@ -156,13 +151,23 @@ impl Keys {
     }
 }
 
+/// Returns a number that nobody can guess.
+fn random() -> Result<u64> {
+    let mut bytes = [0; 8];
+    // So few bytes come whole.
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(
+        |errno| Error::System { call: "getrandom, for a memory key", errno: errno.raw_os_error() },
+    )?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn keys_of_one_byte_do_not_collide_while_they_are_taken() {
-        let mut keys = Keys::new(250, 1);
+        let mut keys = Keys::new(1);
         let all: FxHashSet<u64> = (0..256).map(|_| keys.take().unwrap()).collect();
         assert_eq!(all, (0..256).collect());
         assert!(matches!(keys.take(), Err(Error::TooMuch { value: 257, limit: 256, .. })));
@@ -172,9 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_eight_bytes_begin_again_after_the_last() {
-        let mut keys = Keys::new(u64::MAX, 8);
-        assert_eq!((keys.take().unwrap(), keys.take().unwrap()), (u64::MAX, 0));
-        assert_eq!(keys.take().unwrap(), 1);
+    fn no_key_of_eight_bytes_tells_of_another() {
+        let mut keys = Keys::new(8);
+        let mut taken: Vec<u64> = (0..1000).map(|_| keys.take().unwrap()).collect();
+        // All 64 bits differ between them, and none is near another.
+        let (all, none) =
+            taken.iter().fold((0, u64::MAX), |(all, none), key| (all | key, none & key));
+        assert_eq!((all, none), (u64::MAX, 0));
+        taken.sort_unstable();
+        assert!(taken.windows(2).all(|pair| pair[1] - pair[0] > 1 << 20), "{taken:x?}");
     }
 }

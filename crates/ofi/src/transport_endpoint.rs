@@ -38,6 +38,8 @@ const UNSENT_MAX: usize = 256;
 const UNDER_WAY_MAX: usize = 64;
 /// The number of parts of queued transfers that are started at a time: each is copied first.
 const STARTS: usize = 8;
+/// The number of wakeups that are taken at a time: anybody may send some.
+const WAKEUPS_AT_ONCE: usize = 64;
 /// The longest sleep on providers without a file to poll.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 /// The longest sleep while something waits for the provider to take it.
@@ -250,7 +252,11 @@ impl TransportEndpoint for OfiTransportEndpoint {
         let _ = rustix::event::poll(&mut fds, Some(&timeout));
         let was_woken = fds[0].revents().contains(PollFlags::IN);
         if was_woken {
-            while self.wakeup.recv(&mut [0; 8]).is_ok() {}
+            for _ in 0..WAKEUPS_AT_ONCE {
+                if self.wakeup.recv(&mut [0; 8]).is_err() {
+                    break;
+                }
+            }
         }
     }
 

@@ -121,6 +121,14 @@ pub(crate) fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'
     fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
+/// Returns a question as it may be printed: a value may be a secret.
+pub(crate) fn without_value(question: &str) -> String {
+    match question.split_once("value=") {
+        Some((before, _)) => format!("{before}value=…"),
+        None => question.to_owned(),
+    }
+}
+
 /// The versions that the launcher offers, once it was asked for one: both protocols begin alike.
 pub(crate) fn negotiate(channel: &mut Channel, version: u32, subversion: u32) -> Result<()> {
     channel.write(&format!("cmd=init pmi_version={version} pmi_subversion={subversion}\n"))?;

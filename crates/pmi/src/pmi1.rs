@@ -1,6 +1,6 @@
 //! PMI-1: one line for each question, one for its answer, `cmd=NAME key=value …`.
 
-use crate::channel::{Channel, field, negotiate};
+use crate::channel::{Channel, field, negotiate, without_value};
 use crate::{Error, Result, Session};
 
 pub(crate) struct Pmi1 {
@@ -33,10 +33,8 @@ impl Pmi1 {
         let is_good = field(&fields, "cmd") == Some(expected)
             && field(&fields, "rc").is_none_or(|code| code.trim() == "0");
         if !is_good {
-            return Err(Error(format!(
-                "the launcher answers {answer:?} to {:?} in PMI-1",
-                question.trim_end()
-            )));
+            let question = without_value(question.trim_end());
+            return Err(Error(format!("the launcher answers {answer:?} to {question:?} in PMI-1")));
         }
         Ok(fields)
     }

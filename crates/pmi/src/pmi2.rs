@@ -1,7 +1,7 @@
 //! PMI-2: six characters that say how long a message is, then `cmd=NAME;key=value;…`, in which a
 //! doubled semicolon stands for one.
 
-use crate::channel::{Channel, field, negotiate};
+use crate::channel::{Channel, field, negotiate, without_value};
 use crate::{Error, Result, Session};
 
 /// The length that every server takes; the protocol has no question for it.
@@ -41,6 +41,7 @@ impl Pmi2 {
         let is_good = field(&fields, "cmd") == Some(expected)
             && field(&fields, "rc").is_none_or(|code| code == "0");
         if !is_good {
+            let question = without_value(question);
             return Err(Error(format!("the launcher answers {answer:?} to {question:?} in PMI-2")));
         }
         Ok(fields)

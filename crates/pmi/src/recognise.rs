@@ -182,21 +182,67 @@ impl Launcher {
     /// Begins to talk to it. All that is said to it together may take as long as the start may: a
     /// fence takes as long as the slowest process takes to come.
     pub fn open(&self, deadline: &Rc<StartDeadline>) -> Result<Box<dyn Session>> {
-        match self {
+        let session: Box<dyn Session> = match self {
             Launcher::Pmi1 { socket, rank, size } => {
-                Ok(Box::new(Pmi1::open(Channel::inherited(*socket, deadline)?, *rank, *size)?))
+                Box::new(Pmi1::open(Channel::inherited(*socket, deadline)?, *rank, *size)?)
             }
             Launcher::Pmi2 { socket, job, rank } => {
-                Ok(Box::new(Pmi2::open(Channel::inherited(*socket, deadline)?, job, *rank)?))
+                Box::new(Pmi2::open(Channel::inherited(*socket, deadline)?, job, *rank)?)
             }
-            Launcher::Pmix { library } => Ok(Box::new(Pmix::open(library.as_deref(), deadline)?)),
-        }
+            Launcher::Pmix { library } => Box::new(Pmix::open(library.as_deref(), deadline)?),
+        };
+        check(session.rank(), session.size())?;
+        Ok(session)
     }
+}
+
+/// Whatever a launcher says: there is a rank, and it is one of the job's.
+fn check(rank: u32, size: u32) -> Result<()> {
+    if rank < size {
+        return Ok(());
+    }
+    Err(Error(format!("the launcher says that this process is rank {rank} of {size}")))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+
+    /// Opens a session in PMI-2 with a launcher that gives these answers.
+    fn open_pmi2(answers: &[&str]) -> (Result<Box<dyn Session>>, UnixStream) {
+        let (mut launcher, own) = UnixStream::pair().unwrap();
+        launcher.write_all(b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n").unwrap();
+        for answer in answers {
+            launcher.write_all(format!("{:6}{answer}", answer.len()).as_bytes()).unwrap();
+        }
+        let deadline = StartDeadline::unseen(Duration::from_secs(30), "LIMIT", 0, 2);
+        let found = Launcher::Pmi2 { socket: own.as_raw_fd(), job: "7.0".into(), rank: 0 };
+        (found.open(&deadline), launcher)
+    }
+
+    #[test]
+    fn a_rank_that_the_job_does_not_have_is_an_error() {
+        let greeting = |rank: &str| format!("cmd=fullinit-response;rank={rank};size=2;rc=0;");
+        let rank = |rank: &str| open_pmi2(&[&greeting(rank)]).0.map(|session| session.rank());
+        assert_eq!(rank("1"), Ok(1));
+        for (name, error) in ["2", "4294967295"].map(|name| (name, rank(name).unwrap_err())) {
+            assert!(error.to_string().contains(&format!("rank {name} of 2")), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_does_not_show_what_was_put() {
+        let greeting = "cmd=fullinit-response;rank=0;size=2;rc=0;";
+        let refusal = "cmd=kvs-put-response;rc=1;";
+        let (session, _launcher) = open_pmi2(&[greeting, refusal]);
+        let mut session = session.map_err(|error| error.0).expect("a session");
+        let error = session.put("plan", "secret").unwrap_err().to_string();
+        assert!(error.contains("plan") && !error.contains("secret"), "{error}");
+    }
 
     fn found(variables: &[(&str, &str)]) -> Result<Option<Launcher>> {
         recognise(&|name| {

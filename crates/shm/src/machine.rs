@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn a_machine_with_two_sockets_of_two_caches_is_understood() {
-        let root = std::env::temp_dir().join(format!("farside-machine-{}", std::process::id()));
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
         let write = |path: &str, text: &str| {
             let path = root.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -115,8 +116,7 @@ mod tests {
         }
         write("node/node0/cpulist", "0-3\n");
         write("node/node1/cpulist", "4-7\n");
-        let topology = topology_under(&root, 16).unwrap();
-        std::fs::remove_dir_all(&root).unwrap();
+        let topology = topology_under(root, 16).unwrap();
         let levels: Vec<(&str, u32)> =
             topology.levels().iter().map(|level| (level.name.as_str(), level.elements)).collect();
         let expected = [("machine", 1), ("node", 1), ("socket", 2), ("cache", 4), ("core", 8)];

@@ -13,6 +13,8 @@
 //! whoever else maps it.
 
 mod records;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -21,7 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use farside_fabric::memory::{SharedWords, Stripes};
 use farside_fabric::{Error, FailureCounters, Failures, Mapped, Node, Rank, Result, Topology};
-use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::bell::Bell;
@@ -32,6 +34,10 @@ use crate::segments::{Entry, SEGMENTS};
 const MAGIC: u64 = u64::from_le_bytes(*b"farside\x07");
 /// The largest number of ranks of one job on one machine.
 pub const RANKS_MAX: u32 = 4096;
+/// The longest description of a topology.
+const TOPOLOGY_BYTES_MAX: u64 = 16 << 20;
+/// What keeps the size of the file as it is.
+const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 /// How many calls a rank may have under way.
 pub(crate) const CALL_SLOTS: u32 = 16;
 /// The longest argument or reply of a call: a page, and what is said of it.
@@ -148,6 +154,10 @@ pub(crate) struct CallSlot {
 pub struct Job {
     base: NonNull<u8>,
     layout: Layout,
+    /// What the layout was made of. The header says it, too, but every rank can write there, and
+    /// this is what keeps accesses inside the mapping.
+    ranks: u32,
+    sizes: Sizes,
     file: OwnedFd,
     topology: Arc<Topology>,
     page: u64,
@@ -172,6 +182,13 @@ impl Job {
             });
         }
         let topology = config.topology.encode();
+        if topology.len() as u64 > TOPOLOGY_BYTES_MAX {
+            return Err(Error::TooMuch {
+                what: "bytes of the topology's description",
+                value: topology.len() as u64,
+                limit: TOPOLOGY_BYTES_MAX,
+            });
+        }
         let arena_bytes = config.arena_bytes.checked_next_multiple_of(page).unwrap_or(u64::MAX);
         let root_bytes = config.root_bytes.next_multiple_of(page);
         let nodes = config.topology.nodes();
@@ -189,13 +206,17 @@ impl Job {
             value: arena_bytes,
             limit: (16 << 40) / u64::from(ranks),
         })?;
-        let file = rustix::fs::memfd_create("farside", MemfdFlags::CLOEXEC)
-            .map_err(system("memfd_create"))?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("farside", flags).map_err(system("memfd_create"))?;
         rustix::fs::ftruncate(&file, layout.total)
             .map_err(system("ftruncate of the job's memory"))?;
+        // What others have mapped stays there.
+        rustix::fs::fcntl_add_seals(&file, SIZE_SEALS | SealFlags::SEAL)
+            .map_err(system("sealing the size of the job's memory"))?;
         let base = map(&file, layout.total, Access::Write)
             .map_err(|error| no_room(error, ranks, arena_bytes))?;
-        let job = Job { base, layout, file, topology: Arc::new(config.topology.clone()), page };
+        let topology_copy = Arc::new(config.topology.clone());
+        let job = Job { base, layout, ranks, sizes, file, topology: topology_copy, page };
         let header = job.header();
         header.ranks.store(ranks, Ordering::Relaxed);
         header.nodes.store(nodes, Ordering::Relaxed);
@@ -230,7 +251,9 @@ impl Job {
             |why: &str| Error::Join(format!("{why}; was this program started by `farside run`?"));
         let size =
             rustix::fs::fstat(&file).map_err(system("fstat of the job's memory"))?.st_size as u64;
-        if size < size_of::<Header>() as u64 {
+        // Whoever could shrink it could end this process.
+        let is_sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|it| it.contains(SIZE_SEALS));
+        if size < size_of::<Header>() as u64 || !is_sealed {
             return Err(no_job("the file handed over is no job's memory"));
         }
         let first = map(&file, page, access)?;
@@ -248,7 +271,8 @@ impl Job {
             arena: header.arena_bytes.load(Ordering::Relaxed),
         };
         unmap(first, page);
-        if magic != MAGIC || ranks == 0 || ranks > RANKS_MAX || nodes == 0 || nodes > ranks {
+        let are_counts_possible = (1..=RANKS_MAX).contains(&ranks) && (1..=ranks).contains(&nodes);
+        if magic != MAGIC || !are_counts_possible || topology_bytes > TOPOLOGY_BYTES_MAX {
             return Err(no_job(
                 "the file handed over is no job's memory, or one of another version",
             ));
@@ -258,8 +282,8 @@ impl Job {
             .ok_or_else(|| no_job("the job's memory has the wrong size"))?;
         let base =
             map(&file, layout.total, access).map_err(|error| no_room(error, ranks, sizes.arena))?;
-        let mut job =
-            Arc::new(Job { base, layout, file, topology: Arc::new(Topology::flat(ranks)), page });
+        let topology = Arc::new(Topology::flat(ranks));
+        let mut job = Arc::new(Job { base, layout, ranks, sizes, file, topology, page });
         let mut text = vec![0; topology_bytes as usize];
         if !job.mapped(layout.topology, topology_bytes, Rank(0)).get(0, &mut text) {
             return Err(no_job("the topology is missing"));
@@ -285,17 +309,17 @@ impl Job {
     /// Memory that belongs to no rank, and that nobody but whoever asked for it in
     /// [`Config::beside_bytes`] touches.
     pub fn beside(self: &Arc<Job>) -> Mapped {
-        self.mapped(self.layout.beside, self.header().beside_bytes.load(Ordering::Relaxed), Rank(0))
+        self.mapped(self.layout.beside, self.sizes.beside, Rank(0))
     }
 
     /// How many ranks there are.
     pub fn ranks(&self) -> u32 {
-        self.header().ranks.load(Ordering::Relaxed)
+        self.ranks
     }
 
     /// How long the first segment of each rank is.
     pub fn root_bytes(&self) -> u64 {
-        self.header().root_bytes.load(Ordering::Relaxed)
+        self.sizes.root
     }
 
     /// The counters of ranks that have departed.
@@ -369,7 +393,7 @@ impl Job {
     }
 
     pub(crate) fn arena_bytes(&self) -> u64 {
-        self.header().arena_bytes.load(Ordering::Relaxed)
+        self.sizes.arena
     }
 
     /// Blames the limit of the address space for memory that has run out, if it is by that limit
@@ -538,41 +562,4 @@ fn unmap(base: NonNull<u8>, bytes: u64) {
 /// Turns the system's answer into an error that says what was asked.
 pub(crate) fn system(call: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
     move |errno| Error::System { call, errno: errno.raw_os_error() }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use farside_fabric::SegmentId;
-
-    use super::*;
-
-    pub(crate) fn job(ranks: u32) -> Arc<Job> {
-        Job::create(&Config {
-            cores: 2,
-            arena_bytes: 1 << 20,
-            beside_bytes: 8,
-            ..Config::new(Topology::flat(ranks), 100)
-        })
-        .unwrap()
-    }
-
-    #[test]
-    fn two_mappings_of_one_job_see_the_same_memory() {
-        let made = job(2);
-        let attached = Job::attach(made.file().try_clone_to_owned().unwrap()).unwrap();
-        assert!(made.segment(Rank(1), SegmentId::ROOT).unwrap().put(8, b"hello"));
-        let mut text = [0; 5];
-        assert!(attached.segment(Rank(1), SegmentId::ROOT).unwrap().get(8, &mut text));
-        assert_eq!(&text, b"hello");
-        assert_eq!(attached.topology(), made.topology());
-        assert_eq!(attached.root_bytes(), made.page());
-    }
-
-    #[test]
-    fn a_stranger_file_is_no_job() {
-        let file = rustix::fs::memfd_create("stranger", MemfdFlags::CLOEXEC).unwrap();
-        assert!(matches!(Job::attach(file.try_clone().unwrap()).err(), Some(Error::Join(_))));
-        rustix::fs::ftruncate(&file, 1 << 20).unwrap();
-        assert!(matches!(Job::attach(file).err(), Some(Error::Join(_))));
-    }
 }

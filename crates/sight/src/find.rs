@@ -71,6 +71,8 @@ pub struct FoundJob {
     pub id: u32,
     /// The command of its first process.
     pub command: String,
+    /// The number of the user whose job it is.
+    pub owner: u32,
     /// Its processes, and its launcher.
     pub processes: BTreeSet<u32>,
     /// The memories of its nodes on this machine, by their number in the system: a process and the
@@ -83,6 +85,11 @@ impl FoundJob {
     pub fn is_there(&self) -> bool {
         let state = |process: &u32| process::view(*process).map(|view| view.state);
         self.processes.iter().any(|process| state(process).is_some_and(|state| state != 'Z'))
+    }
+
+    /// Returns whether it is a job of this user.
+    fn is_own(&self) -> bool {
+        self.owner == rustix::process::geteuid().as_raw()
     }
 
     /// Opens its memory, to be read.
@@ -101,6 +108,7 @@ impl FoundJob {
 /// A process that has the memory of a job open.
 struct Holder {
     process: u32,
+    owner: u32,
     file: u32,
     memory: u64,
 }
@@ -114,10 +122,12 @@ pub fn jobs() -> Vec<FoundJob> {
     group(holders)
 }
 
-/// Finds a job by any of its processes, or the only one there is.
+/// Finds a job by any of its processes, or the only one of this user that there is: root may look
+/// at the jobs of others, but has to say at which.
 pub fn find(process: Option<u32>) -> Result<FoundJob, Error> {
     let mut jobs = jobs();
     let Some(process) = process else {
+        jobs.retain(FoundJob::is_own);
         return match jobs.len() {
             0 => Err(Error::NoJob),
             1 => Ok(jobs.remove(0)),
@@ -147,7 +157,7 @@ fn held_by(process: u32) -> std::io::Result<Vec<Holder>> {
             && let Ok(meta) = fs::metadata(entry.path())
             && holders.iter().all(|known| known.memory != meta.ino())
         {
-            holders.push(Holder { process, file, memory: meta.ino() });
+            holders.push(Holder { process, owner: meta.uid(), file, memory: meta.ino() });
         }
     }
     Ok(holders)
@@ -182,6 +192,7 @@ fn group(holders: Vec<Holder>) -> Vec<FoundJob> {
         let job = jobs.entry(key).or_insert_with(|| FoundJob {
             id: launcher.unwrap_or(rank),
             command: process::command(rank).unwrap_or_default(),
+            owner: holders[0].owner,
             processes: BTreeSet::new(),
             memories: BTreeMap::new(),
         });
@@ -215,7 +226,20 @@ mod tests {
         assert!(found.processes.contains(&own));
         let snapshot = found.open().unwrap().read();
         assert!(snapshot.ranks.len() >= 3 || found.memories.len() > 1);
+        assert!(found.is_own());
+        a_job_of_another_user_has_to_be_asked_for(&job);
         drop(job);
+    }
+
+    /// Part of the test that has a job: another one in this process would be found, too.
+    fn a_job_of_another_user_has_to_be_asked_for(job: &Job) {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let other = rustix::fs::Uid::from_raw(12345);
+        rustix::fs::fchown(job.file(), Some(other), None).unwrap();
+        let found = find(Some(std::process::id())).unwrap();
+        assert_eq!((found.owner, found.is_own()), (12345, false), "root sees it, and is not it");
     }
 
     #[test]

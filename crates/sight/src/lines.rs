@@ -1,6 +1,7 @@
 //! Lines of programs whose ranks know addresses only, such as programs in C.
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -17,12 +18,22 @@ impl Lines {
     pub(crate) fn name(&self, process: u32, place: &Place) -> String {
         let name = place.to_string();
         let Some((program, address)) = address(place) else { return name };
+        // The file is of that user's choice, and `addr2line` was not made for files of strangers.
+        if !is_own(process) {
+            return name;
+        }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known
             .entry(name.clone())
             .or_insert_with(|| line_of(&whole_path(process, program), address).unwrap_or(name))
             .clone()
     }
+}
+
+/// Returns whether a process belongs to this user.
+fn is_own(process: u32) -> bool {
+    let owner = std::fs::metadata(format!("/proc/{process}")).map(|meta| meta.uid());
+    owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
 }
 
 /// The file of a program, and the address in it.
@@ -69,6 +80,12 @@ mod tests {
         let (lines, unknown) = (Lines::default(), place("/does/not/exist+0x12", 0));
         assert_eq!(lines.name(std::process::id(), &unknown), "/does/not/exist+0x12");
         assert_eq!(lines.name(std::process::id(), &place("src/main.rs", 12)), "src/main.rs:12");
+    }
+
+    #[test]
+    fn files_of_strangers_are_not_looked_into() {
+        assert!(is_own(std::process::id()));
+        assert!(!is_own(u32::MAX), "nobody's");
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub fn command(process: u32) -> Option<String> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let words = line.split(|&byte| byte == 0).filter(|word| !word.is_empty());
     let line = words.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ");
+    let line = farside_fabric::record::printable(&line);
     let end = line.char_indices().nth(60).map(|(at, _)| at);
     Some(end.map_or(line.clone(), |end| format!("{}…", &line[..end])))
 }

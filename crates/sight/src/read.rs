@@ -3,6 +3,7 @@
 //! Nothing is written, no process is stopped, and no rank notices: what changes while it is read is
 //! protected by the sequence counts of the records.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,9 +16,12 @@ use farside_shm::Job;
 use crate::lines::Lines;
 use crate::process;
 use crate::snapshot::{
-    ActivityView, ContextView, Durations, HeldView, Kind, NameView, PeerView, RankState, RankView,
-    SilenceView, Snapshot, WordView,
+    ActivityView, ContextView, Durations, Entered, HeldView, Kind, NameView, PeerView, RankState,
+    RankView, SilenceView, Snapshot, WordView,
 };
+
+/// What members of teams have entered, by the segment and the place of the count, and the members.
+type Lists = HashMap<(u64, u64, Option<Vec<u32>>), Entered>;
 
 /// How far around an awaited word other words are looked at, and how many are kept.
 const AROUND: u64 = 256;
@@ -40,7 +44,8 @@ impl Reader {
     pub fn read(&self) -> Snapshot {
         let Some(first) = self.memories.first() else { return Snapshot::default() };
         let topology = first.topology();
-        let ranks = topology.all().iter().map(|&rank| self.rank(rank)).collect();
+        let mut lists = Lists::default();
+        let ranks = topology.all().iter().map(|&rank| self.rank(rank, &mut lists)).collect();
         let names = topology.all().iter().flat_map(|&rank| {
             self.memory_of(rank).map(|job| job.rank_record(rank).names()).unwrap_or_default()
         });
@@ -65,7 +70,7 @@ impl Reader {
         self.memories.iter().find(has_joined)
     }
 
-    fn rank(&self, rank: Rank) -> RankView {
+    fn rank(&self, rank: Rank, lists: &mut Lists) -> RankView {
         let first = &self.memories[0];
         let node = first.topology().node_of(rank);
         let memory = self.memory_of(rank);
@@ -85,12 +90,18 @@ impl Reader {
         view.joined_ns = record.joined_ns.load(Ordering::Relaxed);
         view.unrecorded = record.unrecorded.load(Ordering::Relaxed);
         let contexts = (0..CONTEXTS).map(|each| job.context_record(rank, each));
-        let read = |context| self.context(rank, view.process, context);
+        let read = |context| self.context(rank, view.process, context, lists);
         view.contexts = contexts.filter_map(read).collect();
         view
     }
 
-    fn context(&self, rank: Rank, process: u32, record: &ContextRecord) -> Option<ContextView> {
+    fn context(
+        &self,
+        rank: Rank,
+        process: u32,
+        record: &ContextRecord,
+        lists: &mut Lists,
+    ) -> Option<ContextView> {
         let reading = record.read()?;
         let (peers, is_there) = (peers_of(record), record.owner() != 0);
         if !is_there && peers.is_empty() {
@@ -98,7 +109,8 @@ impl Reader {
         }
         let activity = reading.activity.map(|activity| {
             let place = self.lines.name(process, &activity.place);
-            self.activity(rank, activity, place, reading.seen)
+            let entered = self.entered(&activity, lists);
+            self.activity(rank, activity, place, reading.seen, entered)
         });
         Some(ContextView {
             is_there,
@@ -126,28 +138,42 @@ impl Reader {
         })
     }
 
-    fn activity(&self, rank: Rank, activity: Activity, place: String, seen: u64) -> ActivityView {
-        let topology = self.memories[0].topology();
-        let peers = match activity.peers {
+    /// The ranks that can end a wait; `None` for all.
+    fn peers(&self, activity: &Activity) -> Option<Vec<u32>> {
+        match &activity.peers {
             Peers::All => None,
             Peers::One(peer) => Some(vec![peer.0]),
-            Peers::Agent(node) => Some(self.of_node(node).into_iter().map(|rank| rank.0).collect()),
+            Peers::Agent(node) => {
+                Some(self.of_node(*node).into_iter().map(|rank| rank.0).collect())
+            }
             Peers::Among(set) => Some(set.iter().map(|rank| rank.0).collect()),
-        };
+        }
+    }
+
+    /// How many collectives the members of a team have entered, read once for all who wait there.
+    fn entered(&self, activity: &Activity, lists: &mut Lists) -> Entered {
+        if activity.kind != ActivityKind::Collective {
+            return Entered::default();
+        }
+        let (segment, root, peers) = (activity.segment, activity.root, self.peers(activity));
         let members: Vec<Rank> = match &peers {
-            None => topology.all().to_vec(),
+            None => self.memories[0].topology().all().to_vec(),
             Some(peers) => peers.iter().copied().map(Rank).collect(),
         };
-        let entered = match activity.kind {
-            ActivityKind::Collective => members
-                .into_iter()
-                .filter_map(|member| {
-                    let word = self.word(member, activity.segment, activity.root, 8)?;
-                    Some((member.0, word))
-                })
-                .collect(),
-            _ => Vec::new(),
-        };
+        let count = |member: Rank| Some((member.0, self.word(member, segment, root, 8)?));
+        let read = || Entered::new(members.into_iter().filter_map(count).collect());
+        lists.entry((segment.0, root, peers)).or_insert_with(read).clone()
+    }
+
+    fn activity(
+        &self,
+        rank: Rank,
+        activity: Activity,
+        place: String,
+        seen: u64,
+        entered: Entered,
+    ) -> ActivityView {
+        let peers = self.peers(&activity);
         let word = activity.word.map(|word| WordView {
             segment: word.segment.0,
             offset: word.offset,

@@ -1,5 +1,8 @@
 //! What was read of a job, as plain data.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// A job at one moment.
@@ -183,7 +186,25 @@ pub struct ActivityView {
     /// Whether it ends by itself after some time.
     pub has_limit: bool,
     /// How many collectives each member of the team has entered.
-    pub entered: Vec<(u32, u64)>,
+    #[serde(with = "entered")]
+    pub entered: Entered,
+}
+
+/// Members of a team, and how many collectives each has entered: one list for all who wait there.
+pub type Entered = Arc<Vec<(u32, u64)>>;
+
+mod entered {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Entered;
+
+    pub(super) fn serialize<S: Serializer>(list: &Entered, to: S) -> Result<S::Ok, S::Error> {
+        list.as_slice().serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Entered, D::Error> {
+        Vec::deserialize(from).map(Entered::new)
+    }
 }
 
 /// The kinds of calls.
@@ -280,38 +301,45 @@ impl Snapshot {
         }
     }
 
+    fn activities(&mut self) -> impl Iterator<Item = &mut ActivityView> {
+        let contexts = self.ranks.iter_mut().flat_map(|rank| &mut rank.contexts);
+        contexts.filter_map(|context| context.activity.as_mut())
+    }
+
+    /// Returns the same, to be sent to where it is [merged](Snapshot::merge): how far a member of a
+    /// team is stands there once, and not with each rank that waits for it.
+    pub fn condensed(mut self) -> Snapshot {
+        let mut told = HashSet::new();
+        for activity in self.activities() {
+            let entered = activity.entered.iter().copied();
+            let is_new = |entry: &(u32, u64)| told.insert((activity.segment, entry.0));
+            activity.entered = Arc::new(entered.filter(is_new).collect());
+        }
+        self
+    }
+
     /// Tells each rank that is in a collective how far the members on other hosts are: those that
     /// wait in it, or in a later one of the team, have come, and of others that is not known.
     fn complete_entries(&mut self) {
-        let collectives = |rank: &RankView| -> Vec<(u64, u32, u64)> {
-            let activities = rank.contexts.iter().filter_map(|each| each.activity.as_ref());
-            let is_collective = |each: &&ActivityView| each.kind == Kind::Collective;
-            activities
-                .filter(is_collective)
-                .flat_map(|each| {
-                    each.entered.iter().map(|&(rank, count)| (each.segment, rank, count))
-                })
-                .collect()
-        };
-        let known: Vec<(u64, u32, u64)> = self.ranks.iter().flat_map(collectives).collect();
         let everyone: Vec<u32> = self.ranks.iter().map(|rank| rank.rank).collect();
-        for rank in &mut self.ranks {
-            for activity in rank.contexts.iter_mut().filter_map(|each| each.activity.as_mut()) {
-                if activity.kind != Kind::Collective {
-                    continue;
-                }
-                for &member in activity.peers.as_ref().unwrap_or(&everyone) {
-                    let is_known = activity.entered.iter().any(|&(rank, _)| rank == member);
-                    let found = known
-                        .iter()
-                        .find(|&&(segment, rank, _)| (segment, rank) == (activity.segment, member));
-                    if !is_known {
-                        // A member that waits in no collective of the team has not come to this.
-                        let count = found.map_or(activity.number.wrapping_sub(1), |found| found.2);
-                        activity.entered.push((member, count));
-                    }
-                }
+        let mut known: HashMap<(u64, u32), u64> = HashMap::new();
+        for activity in self.activities().filter(|each| each.kind == Kind::Collective) {
+            for &(rank, count) in activity.entered.iter() {
+                known.entry((activity.segment, rank)).or_insert(count);
             }
+        }
+        // Ranks in the same collective share a list: there may be thousands of them.
+        let mut lists: HashMap<_, Entered> = HashMap::new();
+        for activity in self.activities().filter(|each| each.kind == Kind::Collective) {
+            let ActivityView { segment, number, peers, entered, .. } = activity;
+            let list = lists.entry((*segment, *number, peers.clone())).or_insert_with(|| {
+                // A member that waits in no collective of the team has not come to this.
+                let unknown = number.wrapping_sub(1);
+                let count = |member| known.get(&(*segment, member)).copied().unwrap_or(unknown);
+                let members = peers.as_ref().unwrap_or(&everyone).iter();
+                Arc::new(members.map(|&member| (member, count(member))).collect())
+            });
+            *entered = list.clone();
         }
     }
 

@@ -19,7 +19,7 @@ const CELLS: usize = 512;
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let directory = match std::env::args_os().nth(1) {
         Some(directory) => PathBuf::from(directory),
-        None => std::env::temp_dir().join(format!("farside-trace-{}", std::process::id())),
+        None => tempfile::tempdir()?.keep(),
     };
     std::fs::create_dir_all(&directory)?;
 

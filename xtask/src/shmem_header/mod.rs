@@ -131,19 +131,18 @@ mod tests {
 
     /// Returns what the library's C files define, for the linker, except those named.
     fn defined(except: &[&str]) -> BTreeSet<String> {
-        let directory = std::env::temp_dir().join(format!("shmem-names-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path();
         let source = root().join("crates/shmem/c");
         let files = fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path());
         let is_excepted = |path: &Path| except.iter().any(|name| path.ends_with(name));
         let files = files
             .filter(|path| path.extension().is_some_and(|kind| kind == "c") && !is_excepted(path));
         let mut compiler = Command::new("cc");
-        compiler.current_dir(&directory).args(["-std=c11", "-O0", "-c", "-I"]);
+        compiler.current_dir(directory).args(["-std=c11", "-O0", "-c", "-I"]);
         assert!(compiler.arg(root().join(DIRECTORY)).args(files).status().unwrap().success());
-        let objects = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+        let objects = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         let names = Command::new("nm").args(["-g", "--defined-only"]).args(objects).output();
-        fs::remove_dir_all(&directory).unwrap();
         let names = String::from_utf8(names.unwrap().stdout).unwrap();
         let last = |line: &str| Some(line.split_whitespace().nth(2)?.to_owned());
         names.lines().filter_map(last).collect()

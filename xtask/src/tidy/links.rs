@@ -146,14 +146,14 @@ mod tests {
 
     #[test]
     fn documents_are_found_where_they_are() {
-        let root = std::env::temp_dir().join(format!("xtask-links-{}", std::process::id()));
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
         fs::create_dir_all(root.join("docs")).unwrap();
         fs::write(root.join("README.md"), "[a](docs/a.md) [b](/docs/a.md) [c](a.md)").unwrap();
         fs::write(root.join("docs/a.md"), "[up](../README.md)\n[wrong](README.md)").unwrap();
         let mut report = Report::default();
         let paths = ["README.md", "docs/a.md"].map(str::to_owned);
-        check(&root, &paths, &mut report).unwrap();
-        fs::remove_dir_all(&root).unwrap();
+        check(root, &paths, &mut report).unwrap();
         let places: Vec<_> = report.violations.iter().map(|f| (f.path.as_str(), f.line)).collect();
         assert_eq!(places, [("README.md", 1), ("docs/a.md", 2)]);
     }

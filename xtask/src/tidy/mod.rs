@@ -216,11 +216,12 @@ mod tests {
     }
 
     /// A tree of git with these files, of which the first is tracked; it is removed when dropped.
-    struct Tracked(std::path::PathBuf);
+    struct Tracked(tempfile::TempDir);
 
     impl Tracked {
-        fn new(name: &str, files: &[&str]) -> Tracked {
-            let root = std::env::temp_dir().join(format!("tidy-{name}-{}", std::process::id()));
+        fn new(files: &[&str]) -> Tracked {
+            let scratch = tempfile::tempdir().unwrap();
+            let root = scratch.path();
             for path in files {
                 let path = root.join(path);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -229,31 +230,25 @@ mod tests {
             }
             for words in [&["init", "-q"][..], &["add", files[0]]] {
                 assert!(
-                    Command::new("git").current_dir(&root).args(words).status().unwrap().success()
+                    Command::new("git").current_dir(root).args(words).status().unwrap().success()
                 );
             }
-            Tracked(root)
-        }
-    }
-
-    impl Drop for Tracked {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            Tracked(scratch)
         }
     }
 
     #[test]
     fn what_is_not_tracked_is_not_looked_at() {
         let files = ["src/a.rs", "figures/index.html", "figures/a.rs", "docs/a.md"];
-        let tree = Tracked::new("tracked", &files);
-        let paths = tracked(&tree.0).unwrap();
+        let tree = Tracked::new(&files);
+        let paths = tracked(tree.0.path()).unwrap();
         assert_eq!(paths, ["src/a.rs"]);
         let mut report = Report::default();
-        Tree::load(&tree.0, &paths, &mut report).unwrap();
-        for document in documents(&tree.0, &paths) {
+        Tree::load(tree.0.path(), &paths, &mut report).unwrap();
+        for document in documents(tree.0.path(), &paths) {
             columns::check(&document, &mut report);
         }
-        links::check(&tree.0, &paths, &mut report).unwrap();
+        links::check(tree.0.path(), &paths, &mut report).unwrap();
         // The line that is too long, and what is not Rust.
         assert_eq!(report.lines(), [1, 2], "{}", report.text());
     }

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -86,16 +86,14 @@ struct Server {
     child: Child,
     /// Ends the server if the command is killed.
     keeper: Child,
-    directory: PathBuf,
+    directory: tempfile::TempDir,
 }
 
 impl Server {
     fn start(rival: Rival, program: &Path) -> Result<Server> {
-        let directory =
-            std::env::temp_dir().join(format!("farside-{}-{}", rival.name(), std::process::id()));
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
-        let socket = directory.join("socket");
+        // Nobody else can have made it, or looks into it.
+        let directory = tempfile::tempdir().context("cannot make a directory for a server")?;
+        let socket = directory.path().join("socket");
         let mut command = match rival {
             Rival::Redis => {
                 let mut command = Command::new("redis-server");
@@ -120,7 +118,7 @@ impl Server {
             .spawn()
             .context("cannot start a keeper")?;
         let started = command
-            .current_dir(&directory)
+            .current_dir(directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -146,7 +144,7 @@ impl Server {
 
     fn await_socket(&self) -> Result<()> {
         let begin = Instant::now();
-        while UnixStream::connect(self.directory.join("socket")).is_err() {
+        while UnixStream::connect(self.directory.path().join("socket")).is_err() {
             ensure!(
                 begin.elapsed() < PATIENCE,
                 "{} does not listen after {} s",
@@ -159,7 +157,7 @@ impl Server {
     }
 
     fn connect(&self) -> Result<Client> {
-        let stream = UnixStream::connect(self.directory.join("socket"))
+        let stream = UnixStream::connect(self.directory.path().join("socket"))
             .with_context(|| self.rival.name())?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Client {
@@ -190,7 +188,6 @@ impl Drop for Server {
             let _ = stdin.write_all(b"done");
         }
         let _ = self.keeper.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn the_compiler_is_looked_for_beside_the_command_and_then_in_the_path() {
-        let directory = std::env::temp_dir().join(format!("farside-oshcc-{}", std::process::id()));
-        let (beside, elsewhere) = (directory.join("beside"), directory.join("elsewhere"));
+        let scratch = tempfile::tempdir().unwrap();
+        let (beside, elsewhere) = (scratch.path().join("beside"), scratch.path().join("elsewhere"));
         for place in [&beside, &elsewhere] {
             std::fs::create_dir_all(place).unwrap();
         }
@@ -199,6 +199,5 @@ mod tests {
             std::fs::write(place.join(COMPILER), "").unwrap();
             assert_eq!(find().unwrap(), place.join(COMPILER));
         }
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -2,18 +2,26 @@
 //!
 //! Every process of a test bears a mark in its environment, which its children inherit: however
 //! they move in the tree of processes, they are found, and none of them outlives the test.
-#![allow(dead_code, reason = "each of the test programs uses another part of this")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each of the test programs uses another part of this"
+)]
+
+mod scratch;
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ChildStdin, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+pub(crate) use self::scratch::Scratch;
 
 /// A command that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -73,7 +81,7 @@ fn prepared<S: AsRef<OsStr>>(
     }
     command.args(arguments).env(MARK, &mark).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Farside { command, mark, reads: Reads::All, is_read: true, hears_errors: true }
+    Farside { command, mark, reads: Reads::All, is_read: true, hears_errors: true, time: DEADLINE }
 }
 
 /// `farside run` with these options, each rank of which is a shell that runs `script`.
@@ -88,6 +96,8 @@ pub(crate) struct Farside {
     reads: Reads,
     is_read: bool,
     hears_errors: bool,
+    /// How long it may take.
+    time: Duration,
 }
 
 /// How much of standard output the test reads.
@@ -133,6 +143,12 @@ impl Farside {
     /// Gives it a standard error that nobody reads any more.
     pub(crate) fn unheard(mut self) -> Farside {
         self.hears_errors = false;
+        self
+    }
+
+    /// Lets it take longer than others.
+    pub(crate) fn may_take(mut self, time: Duration) -> Farside {
+        self.time = time;
         self
     }
 
@@ -198,7 +214,7 @@ impl Farside {
             // Nobody listens any more only after a failure.
             let _ = sender.send(Event::Ended(status));
         });
-        let expires = Instant::now() + DEADLINE;
+        let expires = Instant::now() + self.time;
         let (stdout, stderr) = (Vec::new(), Vec::new());
         (
             Running {
@@ -274,6 +290,16 @@ impl Running {
         while !String::from_utf8_lossy(&self.stderr).contains(words) {
             self.step(&format!("{words:?} on standard error"));
         }
+    }
+
+    /// What standard error has said so far.
+    pub(crate) fn said(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// The processes of the command that are there.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        marked_pids(&self.mark)
     }
 
     /// Waits until standard error has said this so many times.
@@ -542,31 +568,6 @@ fn marked(mark: &str) -> Vec<String> {
         )
     };
     marked_pids(mark).into_iter().map(line).collect()
-}
-
-/// A directory of a test's own that goes when the test does.
-pub(crate) struct Scratch {
-    pub(crate) path: PathBuf,
-}
-
-impl Scratch {
-    pub(crate) fn new() -> Scratch {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scratch-{}", unique()));
-        std::fs::create_dir_all(&path).expect("a directory can be made");
-        Scratch { path }
-    }
-
-    /// The path of a file in it.
-    pub(crate) fn file(&self, name: &str) -> String {
-        self.path.join(name).to_str().expect("the path is text").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed lies where cargo keeps its own files.
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }
 
 /// How many tests run at once where there is no harness: most of them wait.

@@ -13,15 +13,13 @@ use crate::support::{PROGRAM, command, run, wanted};
 /// Stands in for ssh: finds its host among the namespaces by the end of its address.
 struct Shell {
     path: PathBuf,
+    _scratch: tempfile::TempDir,
 }
 
 impl Shell {
     fn new(namespaces: &Namespaces) -> Shell {
-        let path = std::env::temp_dir().join(format!(
-            "farside-rsh-{}-{}",
-            std::process::id(),
-            namespaces.names()[0]
-        ));
+        let scratch = tempfile::tempdir().expect("a directory can be made");
+        let path = scratch.path().join("rsh");
         let prefix = namespaces.names()[0].strip_suffix('0').expect("they are numbered from 0");
         let script = format!(
             "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do shift; done\nhost=$1\nshift\n\
@@ -30,7 +28,7 @@ impl Shell {
         );
         std::fs::write(&path, script).expect("a script can be written");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it is ours");
-        Shell { path }
+        Shell { path, _scratch: scratch }
     }
 
     /// A launcher on the first host.
@@ -38,12 +36,6 @@ impl Shell {
         let mut command = command(&self.path.to_string_lossy());
         command.args(["10.77.0.1", launcher]);
         command
-    }
-}
-
-impl Drop for Shell {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 

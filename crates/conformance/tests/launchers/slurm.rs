@@ -26,7 +26,7 @@ struct Cluster {
 impl Cluster {
     /// A cluster that takes jobs, or why there is none.
     fn new() -> Result<Cluster, String> {
-        let directory = std::env::temp_dir().join(format!("farside-slurm-{}", std::process::id()));
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?.keep();
         for part in ["state", "spool"] {
             std::fs::create_dir_all(directory.join(part)).map_err(|error| error.to_string())?;
         }

@@ -45,8 +45,8 @@ impl<T: Element> GlobalArray<'_, T> {
     ///
     /// ```
     /// # use farside::GlobalArray;
-    /// # let path = std::env::temp_dir().join(format!("farside-doc-{}.npy", std::process::id()));
-    /// # let file = &path;
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let file = &scratch.path().join("a.npy");
     /// farside::local(3, |world| {
     ///     let a = GlobalArray::<f32>::new(world, &[5, 4])?;
     ///     a.put_value(&[4, 3], 1.5)?;
@@ -57,7 +57,6 @@ impl<T: Element> GlobalArray<'_, T> {
     ///     a.free()?;
     ///     b.free()
     /// })?;
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), farside::Error>(())
     /// ```
     pub fn save_npy(&self, path: impl AsRef<Path>) -> Result<()> {

@@ -23,8 +23,8 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     ///
     /// ```
     /// # use farside::{map::Options, HashMap};
-    /// # let path = std::env::temp_dir().join(format!("farside-doc-map-{}", std::process::id()));
-    /// # let file = &path;
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let file = &scratch.path().join("map");
     /// farside::local(3, |world| {
     ///     let map = HashMap::<u64, u64>::new(world)?;
     ///     map.insert(world, world.rank().0.into(), 5)?;
@@ -37,7 +37,6 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     ///     world.barrier()?;
     ///     map.free(world)
     /// })?;
-    /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), farside::Error>(())
     /// ```
     pub fn save<'t>(&self, team: impl Into<Team<'t>>, path: impl AsRef<Path>) -> Result<()> {

@@ -231,11 +231,17 @@ fn store_text(words: &[AtomicU64], text: &str) {
     }
 }
 
+/// Loads a text as a terminal may show it: whoever reads it need not be the user who wrote it.
 fn load_text(words: &[AtomicU64]) -> String {
     let bytes: Vec<u8> =
         words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    printable(&String::from_utf8_lossy(&bytes[..end]))
+}
+
+/// Returns a text without control characters, by which one could write anywhere on a terminal.
+pub fn printable(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 impl ContextRecord {
@@ -505,6 +511,13 @@ mod tests {
             peers: Peers::Among([Rank(0), Rank(5), Rank(700)].into_iter().collect()),
             has_limit: false,
         }
+    }
+
+    #[test]
+    fn what_is_read_cannot_write_anywhere_on_a_terminal() {
+        let words = [const { AtomicU64::new(0) }; 4];
+        store_text(&words, "a\x1b[2Jb\rc");
+        assert_eq!(load_text(&words), "a\u{fffd}[2Jb\u{fffd}c");
     }
 
     #[test]

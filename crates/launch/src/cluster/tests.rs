@@ -34,11 +34,8 @@ const PUPPET: &str = r#"
 "#;
 
 impl Puppets {
-    fn new(name: &str) -> Puppets {
-        let directory =
-            std::env::temp_dir().join(format!("farside-puppets-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let puppets = Puppets { directory };
+    fn new() -> Puppets {
+        let puppets = Puppets { directory: tempfile::tempdir().unwrap().keep() };
         puppets.write("puppet", PUPPET.as_bytes());
         puppets.write("last", &encode(&ToLauncher::Done));
         puppets
@@ -89,7 +86,7 @@ fn failed(rank: u32, how: ExitCause) -> Failure {
 
 #[test]
 fn a_host_that_the_others_do_not_hear_is_lost() {
-    let puppets = Puppets::new("silent");
+    let puppets = Puppets::new();
     // The one that is cut off does not hear the others either, and can say so.
     puppets.first("c", &[ToLauncher::NodeLost(0), ToLauncher::NodeLost(1)]);
     for (host, rank) in [("a", 0), ("b", 1)] {
@@ -112,7 +109,7 @@ fn a_host_that_the_others_do_not_hear_is_lost() {
 
 #[test]
 fn a_lost_host_is_named_although_all_ranks_have_ended() {
-    let puppets = Puppets::new("late");
+    let puppets = Puppets::new();
     let end = |rank| ToLauncher::Ended {
         rank,
         how: ExitCause::Status(3),
@@ -129,7 +126,7 @@ fn a_lost_host_is_named_although_all_ranks_have_ended() {
 
 #[test]
 fn the_ranks_of_all_hosts_hear_of_a_death() {
-    let puppets = Puppets::new("death");
+    let puppets = Puppets::new();
     puppets.first(
         "a",
         &[ToLauncher::Ended {
@@ -156,7 +153,7 @@ fn the_ranks_of_all_hosts_hear_of_a_death() {
 
 #[test]
 fn output_is_kept_if_asked_for() {
-    let puppets = Puppets::new("kept");
+    let puppets = Puppets::new();
     let line = |text: &str| ToLauncher::Output {
         rank: 0,
         is_error: false,

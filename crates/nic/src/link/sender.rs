@@ -19,7 +19,7 @@ use crate::link::buffer::Loan;
 use crate::link::variant::{Right, Variant};
 use crate::transport::Carrier;
 
-use self::timing::{TIMEOUT_MAX_NS, Timeouts, Timing};
+use self::timing::{DOUBLINGS_MAX, STREAM_TIMEOUT_MAX_NS, TIMEOUT_MAX_NS, Timeouts, Timing};
 
 /// The time-out is doubled after so many sends of one request.
 const SENDS_PER_DOUBLING: u32 = 3;
@@ -80,6 +80,8 @@ struct Record {
     held: bool,
     sent_ns: u64,
     sends: u32,
+    /// How often its time-out was doubled because those of earlier requests were too short.
+    backoff: u32,
     /// The number that was next when it was last sent: requests from that number on were sent after
     /// it.
     next_then: u64,
@@ -190,6 +192,7 @@ impl<V: Variant> Sender<V> {
         // A stream may have broken while the packet was given to it: then it went as a datagram,
         // and may be one more than the network should carry, but never one more than the window.
         debug_assert!(self.may_send(true));
+        let timing = if carrier.is_stream() { &self.stream_timing } else { &self.timing };
         self.records.push_back(Record {
             number: self.next,
             packet,
@@ -201,6 +204,7 @@ impl<V: Variant> Sender<V> {
             held: false,
             sent_ns: now_ns,
             sends: 1,
+            backoff: timing.backoff(),
             next_then: self.next + 1,
         });
         self.next += 1;
@@ -289,12 +293,19 @@ impl<V: Variant> Sender<V> {
         mut send: impl FnMut(&[u8], &[u8], bool) -> Carrier,
     ) {
         let timeouts = self.timeouts();
-        let (stream, mut lost) = (self.stream, false);
+        let (stream, unclear, mut lost) = (self.stream, self.unclear, false);
         for record in &mut self.records {
             if !record.is_open::<V>(self.executed) || now_ns < record.due_ns(timeouts) {
                 continue;
             }
-            lost |= !record.carrier.is_stream();
+            let by_stream = record.carrier.is_stream();
+            lost |= !by_stream;
+            // Requests of one moment double the time-out once, and those that are given up for lost
+            // do not.
+            if record.sent_ns != 0 && record.number >= unclear && self.unclear == unclear {
+                let timing = if by_stream { &mut self.stream_timing } else { &mut self.timing };
+                timing.timed_out();
+            }
             record.sent_ns = now_ns;
             record.sends = record.sends.saturating_add(1);
             record.next_then = self.next;
@@ -352,14 +363,16 @@ impl Record {
         if self.sent_ns == 0 {
             return 0;
         }
-        if self.carrier.is_stream() {
-            return self.sent_ns.saturating_add(timeouts.stream_ns);
-        }
         // A loss halves what may be under way, which relieves a congested network. A longer wait is
         // for servers that do not answer at all.
-        let doublings = ((self.sends - 1) / SENDS_PER_DOUBLING).min(6);
-        let timeout_ns = timeouts.datagram_ns.saturating_mul(1 << doublings).min(TIMEOUT_MAX_NS);
-        self.sent_ns.saturating_add(timeout_ns)
+        let repeats = (self.sends - 1) / SENDS_PER_DOUBLING;
+        let (timeout_ns, doublings, max_ns) = if self.carrier.is_stream() {
+            (timeouts.stream_ns, self.backoff, STREAM_TIMEOUT_MAX_NS)
+        } else {
+            (timeouts.datagram_ns, self.backoff.saturating_add(repeats), TIMEOUT_MAX_NS)
+        };
+        let timeout_ns = timeout_ns.saturating_mul(1 << doublings.min(DOUBLINGS_MAX));
+        self.sent_ns.saturating_add(timeout_ns.min(max_ns))
     }
 }
 

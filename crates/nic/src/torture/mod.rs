@@ -7,6 +7,7 @@
 //! has.
 
 mod client;
+mod delay;
 mod edge;
 mod explore;
 mod hostile;

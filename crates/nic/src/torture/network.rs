@@ -46,6 +46,8 @@ struct Stream {
 /// Datagrams under way.
 pub(super) struct Network {
     pub(super) now_ns: u64,
+    /// If the network is fair: how long every datagram takes, of which none is lost.
+    pub(super) fair_delay_ns: Option<u64>,
     random: Random,
     /// By the time of arrival.
     queue: BinaryHeap<Reverse<UnderWay>>,
@@ -65,6 +67,7 @@ impl Network {
         let random = Random::new(seed);
         Network {
             now_ns: 1,
+            fair_delay_ns: None,
             random,
             queue: BinaryHeap::new(),
             count: 0,
@@ -128,9 +131,12 @@ impl Network {
         self.queue = queue.into_iter().map(Reverse).collect();
     }
 
-    /// One of five is lost, one of ten repeated, one of ten damaged; every one takes a time of its
-    /// own, some a very long one.
+    /// Unless the network is fair, one of five is lost, one of ten repeated, one of ten damaged;
+    /// every one takes a time of its own, some a very long one.
     pub(super) fn send(&mut self, to: To, packet: &[u8]) {
+        if let Some(delay_ns) = self.fair_delay_ns {
+            return self.deliver_after(delay_ns, to, packet.to_vec());
+        }
         if self.random.chance(20) {
             self.lost += 1;
             return;
@@ -150,10 +156,14 @@ impl Network {
                 1..50 => self.random.below(20_000_000),
                 _ => 5_000 + self.random.below(200_000),
             };
-            self.count += 1;
-            let (arrives_ns, count) = (self.now_ns + delay_ns, self.count);
-            self.queue.push(Reverse(UnderWay { arrives_ns, count, to, stream: 0, packet: copy }));
+            self.deliver_after(delay_ns, to, copy);
         }
+    }
+
+    fn deliver_after(&mut self, delay_ns: u64, to: To, packet: Vec<u8>) {
+        self.count += 1;
+        let (arrives_ns, count) = (self.now_ns + delay_ns, self.count);
+        self.queue.push(Reverse(UnderWay { arrives_ns, count, to, stream: 0, packet }));
     }
 
     /// When the next datagram arrives.

@@ -22,7 +22,7 @@ pub(super) const GREETING_BYTES: usize = 24;
 pub(super) const PACKET_BYTES_MAX: usize = 1 << 16;
 
 const MAGIC: [u8; 2] = *b"fs";
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 const FRAME: u8 = 3;
 const CHALLENGE: u8 = 4;
 const PROOF: u8 = 5;

@@ -7,24 +7,26 @@
 //! Invariant: a stream gets packets for a peer only after a proof that it has the job's key; what
 //!            is not a frame breaks the stream, and a broken stream's packets count as lost.
 //! Cost:      one system call for each packet at either end, while both ends keep up.
-//! Checked:   `tests/streams`, `tests/hostile_streams`.
+//! Checked:   `streams/tests.rs`, `tests/hostile_network`.
 
-use std::io::IoSlice;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sendmsg, sockopt,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use super::frames::{self, Arrived, Ends, Inbox};
+use self::stream::{GATHERED_BYTES, State, Stream};
+use super::frames::{self, Arrived, Ends};
 use super::seal::{StreamKey, random_bytes};
-use super::{Carrier, PeerAddress, StreamSettings, Streams, tcp};
+use super::{Carrier, PeerAddress, StreamSettings, Streams};
 use crate::lock::lock;
 
 /// While no stream is in use, the endpoint looks at its streams once in so many looks.
@@ -37,28 +39,19 @@ const MISSES_MAX: u32 = 16;
 const FRAMES_PER_TURN: u32 = 4;
 /// The number of streams without a proof at a server: one more closes the oldest.
 const UNPROVEN_MAX: usize = 32;
-/// The time for the proof.
-const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
+/// The number of new streams that are accepted at a look: a stranger who opens one after the other
+/// has no more of the endpoint's time than this.
+const ACCEPTED_AT_ONCE: u32 = 8;
+/// The time for which nobody is let in after that has failed, for want of descriptors, say.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// Of so many descriptors that the process may have, streams of others take one: the process may be
+/// the program of a user, who needs the rest.
+const DESCRIPTORS_PER_STREAM: u64 = 4;
+/// The time without a packet after which a stream makes room for another, where there are too many.
+/// Nobody takes the stream of one that uses it: the other does with datagrams.
+const IDLE_NS: u64 = 1_000_000_000;
 /// The time after which another stream is tried where one has failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// The time without an acknowledgement of the peer's kernel after which a stream breaks: packets
-/// then go as datagrams, or by a new stream.
-const SILENCE_MS: u32 = 5_000;
-/// The shortest time after which the kernel repeats what is not acknowledged, where it can be told.
-/// Its own 200 ms, which the loss of a transfer's last packet costs, are as long as hundreds of
-/// transfers of 1 MiB. Datagrams wait for 4 ms at least.
-const REPEAT_AFTER_MIN: Duration = Duration::from_millis(5);
-/// The time without traffic after which the peer's kernel is asked whether it is there: the stream
-/// of a host that is gone must not stay for ever.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
-/// The most bytes that wait for a socket: the replies to all open requests of a port, twice.
-const BACKLOG_BYTES: usize = 8 << 20;
-/// Packets of at most so many bytes are gathered while more are to come.
-const GATHERED_BYTES: usize = 1 << 10;
-/// So many gathered bytes are sent although more are to come.
-const GATHERED_TOTAL_BYTES: usize = 1 << 14;
-/// The size of a socket's send buffer, where the system grants it.
-const SEND_BUFFER_BYTES: usize = 4 << 20;
 
 /// The streams of one endpoint.
 pub(super) struct TcpStreams {
@@ -68,6 +61,8 @@ pub(super) struct TcpStreams {
     datagram_bytes: AtomicUsize,
     key: Mutex<Option<StreamKey>>,
     listener: Mutex<Option<Arc<TcpListener>>>,
+    /// Tells how many streams may be open when others open more.
+    open_max: fn() -> usize,
     list: Mutex<List>,
     /// Whether a stream has had something lately.
     is_hot: AtomicBool,
@@ -86,38 +81,8 @@ struct List {
     misses: u32,
     /// Where and when a stream has failed.
     failed: Vec<(SocketAddr, Instant)>,
-}
-
-/// One stream.
-struct Stream {
-    carrier: Carrier,
-    socket: TcpStream,
-    since: Instant,
-    state: Mutex<State>,
-    inbox: Mutex<Inbox>,
-    outbox: Mutex<Outbox>,
-}
-
-/// How far a stream has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// The connection to this peer is being made.
-    Connecting(SocketAddr),
-    /// The challenge of this peer is awaited.
-    AwaitsChallenge(SocketAddr),
-    /// The proof that answers this challenge is awaited.
-    AwaitsProof([u8; 16]),
-    /// It carries packets to and from this peer.
-    Open(SocketAddr),
-    Broken,
-}
-
-/// What the socket has not taken.
-#[derive(Default)]
-struct Outbox {
-    bytes: Vec<u8>,
-    /// The number of bytes that it has taken meanwhile.
-    gone: usize,
+    /// When the next stream may be accepted, after that has failed.
+    accepts_from: Option<Instant>,
 }
 
 impl TcpStreams {
@@ -129,6 +94,7 @@ impl TcpStreams {
             datagram_bytes: AtomicUsize::new(usize::MAX),
             key: Mutex::new(None),
             listener: Mutex::new(listener.map(Arc::new)),
+            open_max,
             list: Mutex::default(),
             is_hot: AtomicBool::new(false),
             looks: AtomicU32::new(0),
@@ -214,6 +180,7 @@ impl TcpStreams {
             let stream = &streams[first.wrapping_add(at) % streams.len()];
             match self.work(stream, take) {
                 Arrived::Whole => {
+                    stream.mark_used();
                     lock(&self.list).misses = 0;
                     return true;
                 }
@@ -262,14 +229,11 @@ impl TcpStreams {
                 (arrived, next)
             }
             State::AwaitsProof(random) => {
-                if stream.since.elapsed() > PROOF_TIMEOUT {
-                    return Arrived::Broken;
-                }
                 let (arrived, bytes) = inbox.read_greeting(&mut socket);
                 let next = match arrived {
                     Arrived::Whole => match self.check(stream, random, bytes) {
-                        Some(peer) => State::Open(peer),
-                        None => return Arrived::Broken,
+                        Some(peer) if self.make_room(true) => State::Open(peer),
+                        _ => return Arrived::Broken,
                     },
                     _ => state,
                 };
@@ -303,10 +267,20 @@ impl TcpStreams {
         Some(SocketAddr::new(stream.socket.peer_addr().ok()?.ip(), port))
     }
 
-    /// Accepts the streams that others have opened, and challenges them.
+    /// Accepts streams that others have opened, and challenges them.
     fn accept(&self) {
         let Some(listener) = lock(&self.listener).clone() else { return };
-        while let Ok((socket, _)) = listener.accept() {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let socket = match listener.accept() {
+                Ok((socket, _)) => socket,
+                // The peer has gone away meanwhile.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => return self.note_refusal(&error),
+            };
+            // It is told at once, and not after its proof: it tries again later.
+            if !self.make_room(false) {
+                continue;
+            }
             let Ok(random) = random_bytes() else { return };
             let Some(stream) = self.add(socket, State::AwaitsProof(random)) else { continue };
             if !stream.send_raw(&frames::challenge(random)) {
@@ -323,29 +297,51 @@ impl TcpStreams {
         }
     }
 
+    /// The system does not let a stream in. One that waits would end every sleep at once.
+    fn note_refusal(&self, error: &std::io::Error) {
+        if error.kind() != ErrorKind::WouldBlock {
+            lock(&self.list).accepts_from = Some(Instant::now() + ACCEPT_PAUSE);
+        }
+    }
+
+    /// Returns whether there is room for one more stream of another. If it `is_proven`, the stream
+    /// that has been idle for longest makes room.
+    fn make_room(&self, is_proven: bool) -> bool {
+        let mut list = lock(&self.list);
+        let is_open = |stream: &Arc<Stream>| matches!(*lock(&stream.state), State::Open(_));
+        let open = list.streams.iter().filter(|stream| is_open(stream)).count();
+        if open < (self.open_max)() {
+            return true;
+        }
+        let is_idle = |stream: &Stream| stream.idle_ns() >= IDLE_NS && stream.has_sent_all();
+        let idle = list.streams.iter().enumerate().filter(|(_, it)| is_open(it) && is_idle(it));
+        let Some((longest, _)) = idle.max_by_key(|(_, stream)| stream.idle_ns()) else {
+            return false;
+        };
+        if is_proven {
+            list.streams.remove(longest);
+        }
+        true
+    }
+
     /// Adds a stream over a connected socket, or one that is being connected.
     fn add(&self, socket: TcpStream, state: State) -> Option<Arc<Stream>> {
-        socket.set_nonblocking(true).ok()?;
-        // Without these the stream works as well, only slower, or it breaks later.
-        let _ = sockopt::set_tcp_nodelay(&socket, true);
-        let _ = tcp::set_rto_min(&socket, REPEAT_AFTER_MIN);
-        let _ = sockopt::set_tcp_user_timeout(&socket, SILENCE_MS);
-        let _ = sockopt::set_tcp_keepidle(&socket, KEEPALIVE_AFTER);
-        let _ = sockopt::set_socket_keepalive(&socket, true);
-        let _ = sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES);
         let mut list = lock(&self.list);
         list.count += 1;
-        let stream = Arc::new(Stream {
-            carrier: Carrier::stream(list.count),
-            socket,
-            since: Instant::now(),
-            state: Mutex::new(state),
-            inbox: Mutex::new(Inbox::new()),
-            outbox: Mutex::default(),
-        });
+        let stream = Arc::new(Stream::new(Carrier::stream(list.count), socket, state)?);
         list.streams.push(stream.clone());
         self.is_hot.store(true, Ordering::Relaxed);
         Some(stream)
+    }
+
+    /// Drops the streams whose peers have not said in time what they must. Returns when the next
+    /// one is due.
+    fn expire(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let streams = lock(&self.list).streams.clone();
+        let is_late = |stream: &&Arc<Stream>| stream.greeting_ends().is_some_and(|end| end <= now);
+        streams.iter().filter(is_late).for_each(|stream| self.forget(stream));
+        streams.iter().filter_map(|it| it.greeting_ends()).filter(|&end| end > now).min()
     }
 
     /// Drops a stream that is broken.
@@ -363,8 +359,14 @@ impl TcpStreams {
     /// Sleeps until something may have arrived at a stream, or beside them at the UDP socket, or
     /// the time is up. Accepts new streams.
     pub(super) fn poll(&self, beside: Option<&std::net::UdpSocket>, timeout: Duration) {
-        let listener = lock(&self.listener).clone();
-        let streams = lock(&self.list).streams.clone();
+        let now = Instant::now();
+        let late = self.expire();
+        let (streams, paused) = {
+            let mut list = lock(&self.list);
+            list.accepts_from = list.accepts_from.filter(|&from| from > now);
+            (list.streams.clone(), list.accepts_from)
+        };
+        let listener = lock(&self.listener).clone().filter(|_| paused.is_none());
         if beside.is_none() && listener.is_none() && streams.is_empty() {
             return;
         }
@@ -373,6 +375,8 @@ impl TcpStreams {
         let own = fds.len();
         fds.extend(listener.as_ref().map(|listener| PollFd::new(&**listener, PollFlags::IN)));
         fds.extend(streams.iter().map(|stream| PollFd::new(&stream.socket, stream.awaits())));
+        let due = late.into_iter().chain(paused).min();
+        let timeout = due.map_or(timeout, |due| timeout.min(due.duration_since(now)));
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),
@@ -388,6 +392,7 @@ impl TcpStreams {
         if is_called {
             self.accept();
         }
+        self.expire();
     }
 
     /// Begins to connect to a server.
@@ -443,7 +448,7 @@ impl Streams for TcpStreams {
                 self.forget(&stream);
                 true
             }
-            Some(stream) => lock(&stream.outbox).is_empty(),
+            Some(stream) => stream.has_sent_all(),
             None => true,
         }
     }
@@ -458,103 +463,9 @@ impl Streams for TcpStreams {
     }
 }
 
-impl Stream {
-    /// Returns what is awaited of its socket.
-    fn awaits(&self) -> PollFlags {
-        let is_connecting = matches!(*lock(&self.state), State::Connecting(_));
-        if is_connecting {
-            PollFlags::OUT
-        } else if lock(&self.outbox).is_empty() {
-            PollFlags::IN
-        } else {
-            PollFlags::IN | PollFlags::OUT
-        }
-    }
-
-    /// Sends a packet as a frame. What the socket does not take waits; beyond a limit the packet is
-    /// dropped. Returns false if the stream is broken.
-    fn send(&self, head: &[u8], rest: &[u8]) -> bool {
-        let frame_head = frames::frame_head(head.len() + rest.len());
-        let mut outbox = lock(&self.outbox);
-        if !outbox.flush(&self.socket) {
-            return false;
-        }
-        let parts = [&frame_head[..], head, rest];
-        let length = parts.iter().map(|part| part.len()).sum::<usize>();
-        if !outbox.is_empty() {
-            if outbox.waiting() + length <= BACKLOG_BYTES {
-                parts.iter().for_each(|part| outbox.bytes.extend_from_slice(part));
-            }
-            return true;
-        }
-        let Some(mut sent) = send_some(&self.socket, &parts.map(IoSlice::new)) else {
-            return false;
-        };
-        for part in parts {
-            outbox.bytes.extend_from_slice(&part[sent.min(part.len())..]);
-            sent = sent.saturating_sub(part.len());
-        }
-        true
-    }
-
-    /// Takes a packet that [`Stream::flush`] sends. Returns false if the stream is broken.
-    fn gather(&self, head: &[u8], rest: &[u8]) -> bool {
-        let frame_head = frames::frame_head(head.len() + rest.len());
-        let mut outbox = lock(&self.outbox);
-        if outbox.waiting() < BACKLOG_BYTES {
-            [&frame_head[..], head, rest]
-                .iter()
-                .for_each(|part| outbox.bytes.extend_from_slice(part));
-        }
-        outbox.waiting() < GATHERED_TOTAL_BYTES || outbox.flush(&self.socket)
-    }
-
-    /// Sends a challenge or a proof.
-    fn send_raw(&self, bytes: &[u8]) -> bool {
-        let mut outbox = lock(&self.outbox);
-        outbox.bytes.extend_from_slice(bytes);
-        outbox.flush(&self.socket)
-    }
-
-    /// Sends what waits. Returns false if the stream is broken.
-    fn flush(&self) -> bool {
-        let mut outbox = lock(&self.outbox);
-        let is_connecting = matches!(*lock(&self.state), State::Connecting(_));
-        is_connecting || outbox.flush(&self.socket)
-    }
-}
-
-impl Outbox {
-    fn waiting(&self) -> usize {
-        self.bytes.len() - self.gone
-    }
-
-    fn is_empty(&self) -> bool {
-        self.waiting() == 0
-    }
-
-    /// Gives the socket what it takes. Returns false if that is broken.
-    fn flush(&mut self, socket: &TcpStream) -> bool {
-        while !self.is_empty() {
-            match send_some(socket, &[IoSlice::new(&self.bytes[self.gone..])]) {
-                None => return false,
-                Some(0) => return true,
-                Some(count) => self.gone += count,
-            }
-        }
-        self.bytes.clear();
-        self.gone = 0;
-        true
-    }
-}
-
-/// Returns the number of bytes that the socket has taken; nothing if it is broken.
-fn send_some(socket: &TcpStream, parts: &[IoSlice<'_>]) -> Option<usize> {
-    // The program that this is a library of may end by SIGPIPE.
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    match sendmsg(socket.as_fd(), parts, &mut SendAncillaryBuffer::default(), flags) {
-        Ok(count) => Some(count),
-        Err(Errno::AGAIN | Errno::INTR) => Some(0),
-        Err(_) => None,
-    }
+/// Returns how many streams the process has descriptors for.
+fn open_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let streams = limit.map_or(u64::MAX, |limit| limit / DESCRIPTORS_PER_STREAM);
+    usize::try_from(streams).unwrap_or(usize::MAX)
 }

@@ -4,6 +4,7 @@
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use farside_fabric::{Error, Result};
@@ -26,6 +27,8 @@ const PATH_BYTES_MIN: usize = 1200;
 /// The length of the headers of IP and UDP.
 const HEADERS_V4_BYTES: usize = 28;
 const HEADERS_V6_BYTES: usize = 48;
+/// The number of datagrams after which streams have a turn although more have arrived.
+const DATAGRAMS_PER_TURN: u32 = 8;
 /// The number of UDP ports that are tried until the TCP port of the same number is free.
 const PORT_TRIES: u32 = 16;
 
@@ -57,13 +60,15 @@ impl Transport for Udp {
 pub(crate) struct UdpEndpoint {
     socket: UdpSocket,
     streams: TcpStreams,
+    /// The number of datagrams since streams had a turn.
+    datagrams: AtomicU32,
 }
 
 impl UdpEndpoint {
     /// Makes an endpoint of a socket; that of a server has a listener.
     pub(crate) fn new(socket: UdpSocket, listener: Option<TcpListener>) -> Result<UdpEndpoint> {
         let streams = TcpStreams::new(address(&socket)?, listener);
-        Ok(UdpEndpoint { socket, streams })
+        Ok(UdpEndpoint { socket, streams, datagrams: AtomicU32::new(0) })
     }
 
     /// Returns the address of its UDP socket.
@@ -133,13 +138,24 @@ impl TransportEndpoint for UdpEndpoint {
 
     #[inline]
     fn deliver(&self, buffer: &mut [u8], take: &mut dyn FnMut(&[u8], Carrier)) -> bool {
-        match self.receive(buffer) {
-            Some(length) => {
-                take(&buffer[..length], Carrier::DATAGRAM);
-                true
-            }
-            None => self.streams.deliver(take),
+        let datagrams = self.datagrams.load(Ordering::Relaxed);
+        if datagrams < DATAGRAMS_PER_TURN
+            && let Some(length) = self.receive(buffer)
+        {
+            self.datagrams.store(datagrams + 1, Ordering::Relaxed);
+            take(&buffer[..length], Carrier::DATAGRAM);
+            return true;
         }
+        self.datagrams.store(0, Ordering::Relaxed);
+        if self.streams.deliver(take) {
+            return true;
+        }
+        if datagrams < DATAGRAMS_PER_TURN {
+            return false;
+        }
+        // It was the turn of the streams, and they have nothing.
+        let length = self.receive(buffer);
+        length.inspect(|&length| take(&buffer[..length], Carrier::DATAGRAM)).is_some()
     }
 
     fn enable_streams(&self, settings: StreamSettings<'_>) {

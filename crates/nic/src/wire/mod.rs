@@ -28,7 +28,7 @@ use crate::transport::seal::{Key, TAG_BYTES};
 pub(crate) const HEADER_BYTES: usize = 64;
 const TAG_AT: usize = HEADER_BYTES - TAG_BYTES;
 const MAGIC: [u8; 2] = *b"fs";
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// The port that operations come from: that of a rank's thread, or of an agent. It names a process
 /// on a node, as a port of GM does \[NIC02 section III-A\].

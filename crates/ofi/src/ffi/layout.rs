@@ -2,7 +2,6 @@
 //! prints what its compiler makes of them.
 
 use std::mem::{offset_of, size_of};
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use super::abi;
@@ -177,15 +176,6 @@ fn run(command: &mut Command) -> Result<Output, String> {
     if output.status.success() { Ok(output) } else { Err(format!("{command:?}: {}", said())) }
 }
 
-/// Where this process compiles the C program; removed when this is dropped.
-struct Workplace(PathBuf);
-
-impl Drop for Workplace {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Returns the values that C gives for expressions.
 fn values_in_c(expressions: &[&str]) -> Result<Vec<u64>, String> {
     let prints: String = expressions
@@ -198,10 +188,8 @@ fn values_in_c(expressions: &[&str]) -> Result<Vec<u64>, String> {
          #include <rdma/fi_endpoint.h>\n#include <rdma/fi_eq.h>\n#include <rdma/fi_errno.h>\n\
          #include <rdma/fi_rma.h>\n\nint main(void) {{\n{prints}    return 0;\n}}\n"
     );
-    let folder =
-        Workplace(std::env::temp_dir().join(format!("farside-abi-{}", std::process::id())));
-    let file = |name: &str| folder.0.join(name);
-    std::fs::create_dir_all(&folder.0).map_err(|error| error.to_string())?;
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let file = |name: &str| folder.path().join(name);
     std::fs::write(file("abi.c"), program).map_err(|error| error.to_string())?;
     run(Command::new("cc").arg("-o").arg(file("abi")).arg(file("abi.c")))?;
     let output = run(&mut Command::new(file("abi")))?;

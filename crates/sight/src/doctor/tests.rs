@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::snapshot::{
-    ActivityView, ContextView, HeldView, Kind, NameView, ProcessView, RankState, RankView,
+    ActivityView, ContextView, Entered, HeldView, Kind, NameView, ProcessView, RankState, RankView,
     SilenceView, WordView,
 };
 
@@ -48,13 +48,14 @@ fn activity(kind: Kind, name: &str, number: u64) -> ActivityView {
         word: None,
         peers: None,
         has_limit: false,
-        entered: Vec::new(),
+        entered: Entered::default(),
     }
 }
 
 /// A barrier with this number, which the members have entered so many collectives up to.
 fn barrier(number: u64, entered: &[u64]) -> ActivityView {
     let entered = entered.iter().enumerate().map(|(at, &count)| (at as u32, count)).collect();
+    let entered = Entered::new(entered);
     ActivityView { segment: 1, entered, ..activity(Kind::Collective, "barrier", number) }
 }
 

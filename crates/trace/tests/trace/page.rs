@@ -1,6 +1,6 @@
 //! The page, opened in a browser that shows it to nobody.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use farside::Topology;
 use farside::fabric::tracing::Slice;
@@ -157,23 +157,6 @@ seen.anyArrow = arrows.some(isServed);
 </script>
 "##;
 
-/// A directory that is gone when the test is over.
-struct TemporaryDirectory(PathBuf);
-
-impl TemporaryDirectory {
-    fn new(name: &str) -> TemporaryDirectory {
-        let path = std::env::temp_dir().join(format!("farside-page-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        TemporaryDirectory(path)
-    }
-}
-
-impl Drop for TemporaryDirectory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The document of a page after it has been drawn, `behind` it a person's doings, and at a `place`
 /// in it.
 fn open(
@@ -189,18 +172,18 @@ fn open(
 /// Likewise, with what was executed for others.
 fn open_all(name: &str, recorded: &Recorded<'_>, behind: &str, place: &str) -> Option<String> {
     let browser = browser()?;
-    let directory = TemporaryDirectory::new(name);
-    write(&directory, recorded, behind);
+    let directory = tempfile::Builder::new().prefix(name).tempdir().unwrap();
+    write(directory.path(), recorded, behind);
     // A page that holds itself up needs frames, which do not pass by themselves.
     let has_frames = behind.contains("http:");
-    Some(Page { place, has_frames, ..Page::new(&directory.0, FILE) }.look(&browser))
+    Some(Page { place, has_frames, ..Page::new(directory.path(), FILE) }.look(&browser))
 }
 
-fn write(directory: &TemporaryDirectory, recorded: &Recorded<'_>, behind: &str) {
+fn write(directory: &Path, recorded: &Recorded<'_>, behind: &str) {
     let mut page = Vec::new();
     farside_trace::page(recorded, "A test", &mut page).unwrap();
     page.extend_from_slice(behind.as_bytes());
-    std::fs::write(directory.0.join(FILE), page).unwrap();
+    std::fs::write(directory.join(FILE), page).unwrap();
 }
 
 /// The value that the page has set for `name`.
@@ -283,9 +266,9 @@ fn those_who_serve_are_shown_behind_the_ranks_of_their_node() {
 fn all_is_there_at_three_sizes_in_both_schemes_and_after_a_resize() {
     let Some(browser) = browser() else { return };
     let (slices, topology) = (simulate(), topology());
-    let directory = TemporaryDirectory::new("sizes");
-    write(&directory, &Recorded::new(&slices, &topology), A_LOOK);
-    for page in Page::new(&directory.0, FILE).everywhere() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &Recorded::new(&slices, &topology), A_LOOK);
+    for page in Page::new(directory.path(), FILE).everywhere() {
         let (tag, size) = (page.look(&browser), page.size);
         assert_eq!(attribute(&tag, "error"), None);
         assert_eq!(found(&tag, "looked"), "yes", "{tag}");
