@@ -470,16 +470,16 @@ impl Context {
         scope: &FailureScope<'_>,
         purpose: &dyn Fn() -> Purpose,
     ) -> Result<Reply> {
+        let under_way = UnderWay { context: self, ticket };
         let waiting = Waiting::new(self, purpose, Event::Done(ticket), scope);
-        loop {
-            if let Some(reply) = self.parts.fabric.poll(ticket)? {
-                return Ok(reply);
+        let done = loop {
+            match self.parts.fabric.poll(ticket).transpose() {
+                Some(done) => break done,
+                None => drop(self.wait_event(&waiting, None)?),
             }
-            if let Err(error) = self.wait_event(&waiting, None) {
-                self.parts.fabric.cancel(ticket);
-                return Err(error);
-            }
-        }
+        };
+        std::mem::forget(under_way);
+        done
     }
 
     /// Fails if `peer` was lost. One load, as long as no rank was.
@@ -497,5 +497,18 @@ impl Context {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// An operation that somebody waits for. If the wait ends before it, by an error or because what
+/// is called meanwhile panics, the operation is given up: nothing touches its buffer any more.
+struct UnderWay<'c> {
+    context: &'c Context,
+    ticket: Ticket,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.context.fabric().cancel(self.ticket);
     }
 }
