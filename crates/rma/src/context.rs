@@ -42,6 +42,7 @@ trait EachThreadTakesAContextOfItsOwn {}
 /// What a context is made of.
 pub(crate) struct Parts {
     fabric: OwnConnection,
+    id: ContextId,
     rank: Rank,
     ranks: u32,
     /// Whether the processor's atomics may be used on near memory.
@@ -70,6 +71,16 @@ pub(crate) struct Parts {
     pub(crate) calls: PostedCalls,
     /// What is told of places and of own memory, if this job is checked for races.
     watch: Option<Arc<dyn Watch>>,
+}
+
+/// One context of all: as long as one of these is there, no other context has it.
+#[derive(Debug, Clone)]
+pub(crate) struct ContextId(Arc<()>);
+
+impl PartialEq for ContextId {
+    fn eq(&self, other: &ContextId) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 // SAFETY: nobody has `Parts` but a `Context`, which is not `Sync`: no reference to them gets to
@@ -108,6 +119,7 @@ impl Context {
         let polling = Polling::new(&job);
         let watch = fabric.watch();
         let parts = Parts {
+            id: ContextId(Arc::new(())),
             rank,
             ranks,
             direct_atomics,
@@ -130,6 +142,11 @@ impl Context {
             fabric: OwnConnection::new(fabric),
         };
         Ok(Context { parts, alone: PhantomData })
+    }
+
+    /// Tells it from all other contexts.
+    pub(crate) fn id(&self) -> ContextId {
+        self.parts.id.clone()
     }
 
     /// Returns this rank's number.
