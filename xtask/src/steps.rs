@@ -15,6 +15,19 @@ use crate::{deb, outside, python, setup, tidy, works};
 const LOOM_TEST: &str = "crates/shm/tests/loom_bell.rs";
 /// The features of the crate that users add.
 const FEATURES: &[&str] = &["containers", "dsm", "epoch", "ofi", "sim"];
+/// What miri can run: it knows neither mappings nor sockets.
+const MIRI: &[&str] = &[
+    "-p farside-fabric --lib memory",
+    "-p farside-shm --lib bell",
+    "-p farside-dsm --lib element",
+    "-p farside-handles --lib",
+];
+/// The crates whose tests run with an address sanitizer: the interface of Rust, and what interfaces
+/// of other languages are made of.
+const ASAN: &str = "-p farside-fabric -p farside-shm -p farside-rma -p farside-epoch -p \
+                    farside-containers -p farside-dsm -p farside-overlay -p farside-handles";
+/// What tests are built for where build scripts are built for something else.
+const HOST: &str = "x86_64-unknown-linux-gnu";
 /// Leaves out the crates that are not published.
 pub(crate) const UNPUBLISHED: &str = "--exclude xtask --exclude farside-capi --exclude \
                                       farside-conformance --exclude farside-handles --exclude \
@@ -55,8 +68,10 @@ pub(crate) enum Step {
     Doc,
     /// Every interleaving of the doorbell
     Loom,
-    /// Undefined behaviour in mapped memory and in the doorbell
+    /// Undefined behaviour in mapped memory, the doorbell, shared elements and handles
     Miri,
+    /// Use of freed memory in tests of the interfaces, where miri cannot go
+    Asan,
     /// Documentation as docs.rs builds it
     DocsRs,
     /// The oldest supported compiler
@@ -79,6 +94,7 @@ impl Step {
         matches!(
             self,
             Step::Miri
+                | Step::Asan
                 | Step::DocsRs
                 | Step::Oldest
                 | Step::Deny
@@ -104,6 +120,7 @@ impl Step {
             Step::Doc => "doc",
             Step::Loom => "loom",
             Step::Miri => "miri",
+            Step::Asan => "asan",
             Step::DocsRs => "docs-rs",
             Step::Oldest => "oldest",
             Step::Deny => "deny",
@@ -248,7 +265,7 @@ fn missing(step: Step, root: &Path) -> Option<String> {
             rustup("run nightly cargo miri --version"),
             "no miri: rustup toolchain install nightly --component miri,rust-src".to_owned(),
         ),
-        Step::DocsRs => (
+        Step::Asan | Step::DocsRs => (
             rustup("run nightly rustdoc --version"),
             "no nightly compiler: rustup toolchain install nightly".to_owned(),
         ),
@@ -351,18 +368,28 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
                 .variable("RUSTFLAGS", "--cfg loom")
                 .variable("CARGO_TARGET_DIR", &target("loom")),
         ],
-        Step::Miri => {
-            ["miri test -p farside-fabric --lib memory", "miri test -p farside-shm --lib bell"]
-                .iter()
-                .map(|line| {
-                    nightly(line)
-                        .variable("CARGO_TARGET_DIR", &target("miri"))
-                        // Time and files: a test reads both, and neither makes a run less telling.
-                        .variable("MIRIFLAGS", "-Zmiri-disable-isolation")
-                        .variable("PROPTEST_CASES", "8")
-                })
-                .collect()
-        }
+        Step::Miri => MIRI
+            .iter()
+            .map(|line| {
+                nightly(&format!("miri test {line}"))
+                    .variable("CARGO_TARGET_DIR", &target("miri"))
+                    // Time and files: a test reads both, and neither makes a run less telling.
+                    .variable("MIRIFLAGS", "-Zmiri-disable-isolation")
+                    .variable("PROPTEST_CASES", "8")
+            })
+            .collect(),
+        Step::Asan => vec![
+            // Only what is built for the target has the sanitizer, and build scripts have not.
+            nightly(&format!("test --target {HOST} --tests {ASAN}"))
+                .variable("CARGO_TARGET_DIR", &target("asan"))
+                .variable("RUSTFLAGS", "-Zsanitizer=address")
+                // What a job leaves behind goes with its process, and page faults are the pager's.
+                .variable(
+                    "ASAN_OPTIONS",
+                    "detect_leaks=0:handle_segv=0:handle_sigbus=0:\
+                     detect_stack_use_after_return=0",
+                ),
+        ],
         Step::DocsRs => vec![
             nightly(&format!("doc --workspace {UNPUBLISHED} --no-deps --all-features"))
                 .variable("RUSTDOCFLAGS", "--cfg docsrs -D warnings")
