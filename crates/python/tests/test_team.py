@@ -266,7 +266,7 @@ def test_what_a_team_made_outlives_it(world: farside.World, fabric: str) -> None
     assert team is not None
     right = team.members[(team.index + 1) % team.size]
     window, counts = team.window(4, "i8"), team.epoch_window(4, "i8")
-    array, table = team.global_array((2 * team.size,), "i8"), team.hash_map("i8", "i8")
+    array, table = farside.GlobalArray(team, 2 * team.size, "i8"), team.hash_map("i8", "i8")
     lock, rw_lock = team.new_lock(team.members[0]), team.new_rw_lock(team.members[0])
     team.free()
     team.free()
