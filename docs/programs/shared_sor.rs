@@ -7,7 +7,7 @@ fn main(world: &World) -> farside::Result<()> {
     let mut dsm = Dsm::new(world, Config::new(1 << 20))?;
     let grid = dsm.alloc_at::<f32>(rows * columns, Placement::Pages)?;
     dsm.parallel_for(0..columns, |dsm, part| {
-        dsm.view_mut(grid, part)?.cells().iter().for_each(|edge| edge.set(1.0));
+        dsm.view_mut(grid, part)?.fill(1.0);
         Ok(())
     })?;
     for colour in (0..2).cycle().take(2 * iterations) {

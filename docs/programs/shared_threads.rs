@@ -10,8 +10,8 @@ fn main(world: &World) -> farside::Result<()> {
     let part = dsm.lend().write(grid, mine)?;
     let (mut left, mut right) = part.split_at(half);
     std::thread::scope(|scope| {
-        scope.spawn(move || left.cells().iter().for_each(|cell| cell.set(1.0)));
-        scope.spawn(move || right.cells().iter().for_each(|cell| cell.set(1.0)));
+        scope.spawn(move || left.fill(1.0));
+        scope.spawn(move || right.fill(1.0));
     });
     dsm.barrier()?;
     assert_eq!(dsm.view(grid, 0..1000)?.iter().sum::<f64>(), 1000.0);

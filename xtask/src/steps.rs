@@ -17,6 +17,19 @@ const LOOM_TEST: &str = "crates/shm/tests/loom_bell.rs";
 const FEATURES: &[&str] = &["containers", "dsm", "epoch", "ofi", "sim"];
 /// The targets of `fuzz/`.
 const FUZZED: &[&str] = &["serve", "reply", "stream"];
+/// What miri can run: it knows neither mappings nor sockets.
+const MIRI: &[&str] = &[
+    "-p farside-fabric --lib memory",
+    "-p farside-shm --lib bell",
+    "-p farside-dsm --lib element",
+    "-p farside-handles --lib",
+];
+/// The crates whose tests run with an address sanitizer: the interface of Rust, and what interfaces
+/// of other languages are made of.
+const ASAN: &str = "-p farside-fabric -p farside-shm -p farside-rma -p farside-epoch -p \
+                    farside-containers -p farside-dsm -p farside-overlay -p farside-handles";
+/// What tests are built for where build scripts are built for something else.
+const HOST: &str = "x86_64-unknown-linux-gnu";
 /// Leaves out the crates that are not published.
 pub(crate) const UNPUBLISHED: &str = "--exclude xtask --exclude farside-capi --exclude \
                                       farside-conformance --exclude farside-handles --exclude \
@@ -57,10 +70,12 @@ pub(crate) enum Step {
     Doc,
     /// Every interleaving of the doorbell
     Loom,
-    /// Undefined behaviour in mapped memory and in the doorbell
+    /// Undefined behaviour in mapped memory, the doorbell, shared elements and handles
     Miri,
     /// What strangers' bytes meet first, under a fuzzer, a minute for each target
     Fuzz,
+    /// Use of freed memory in tests of the interfaces, where miri cannot go
+    Asan,
     /// Documentation as docs.rs builds it
     DocsRs,
     /// The oldest supported compiler
@@ -84,6 +99,7 @@ impl Step {
             self,
             Step::Miri
                 | Step::Fuzz
+                | Step::Asan
                 | Step::DocsRs
                 | Step::Oldest
                 | Step::Deny
@@ -110,6 +126,7 @@ impl Step {
             Step::Loom => "loom",
             Step::Miri => "miri",
             Step::Fuzz => "fuzz",
+            Step::Asan => "asan",
             Step::DocsRs => "docs-rs",
             Step::Oldest => "oldest",
             Step::Deny => "deny",
@@ -261,7 +278,7 @@ fn missing(step: Step, root: &Path) -> Option<String> {
             "no cargo-fuzz: rustup toolchain install nightly && cargo install cargo-fuzz"
                 .to_owned(),
         ),
-        Step::DocsRs => (
+        Step::Asan | Step::DocsRs => (
             rustup("run nightly rustdoc --version"),
             "no nightly compiler: rustup toolchain install nightly".to_owned(),
         ),
@@ -364,18 +381,28 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
                 .variable("RUSTFLAGS", "--cfg loom")
                 .variable("CARGO_TARGET_DIR", &target("loom")),
         ],
-        Step::Miri => {
-            ["miri test -p farside-fabric --lib memory", "miri test -p farside-shm --lib bell"]
-                .iter()
-                .map(|line| {
-                    nightly(line)
-                        .variable("CARGO_TARGET_DIR", &target("miri"))
-                        // Time and files: a test reads both, and neither makes a run less telling.
-                        .variable("MIRIFLAGS", "-Zmiri-disable-isolation")
-                        .variable("PROPTEST_CASES", "8")
-                })
-                .collect()
-        }
+        Step::Miri => MIRI
+            .iter()
+            .map(|line| {
+                nightly(&format!("miri test {line}"))
+                    .variable("CARGO_TARGET_DIR", &target("miri"))
+                    // Time and files: a test reads both, and neither makes a run less telling.
+                    .variable("MIRIFLAGS", "-Zmiri-disable-isolation")
+                    .variable("PROPTEST_CASES", "8")
+            })
+            .collect(),
+        Step::Asan => vec![
+            // Only what is built for the target has the sanitizer, and build scripts have not.
+            nightly(&format!("test --target {HOST} --tests {ASAN}"))
+                .variable("CARGO_TARGET_DIR", &target("asan"))
+                .variable("RUSTFLAGS", "-Zsanitizer=address")
+                // What a job leaves behind goes with its process, and page faults are the pager's.
+                .variable(
+                    "ASAN_OPTIONS",
+                    "detect_leaks=0:handle_segv=0:handle_sigbus=0:\
+                     detect_stack_use_after_return=0",
+                ),
+        ],
         Step::Fuzz => FUZZED
             .iter()
             .map(|target| {

@@ -54,7 +54,8 @@ struct EpochEntry {
     _users: Users,
 }
 
-static EPOCHS: Table<EpochEntry> = Table::new("window with epochs");
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+static EPOCHS: Table<EpochEntry> = unsafe { Table::new("window with epochs") };
 
 fn epoch(handle: farside_epoch_t) -> Result<&'static Window<'static>> {
     let entry = EPOCHS.get(handle.id)?;

@@ -93,7 +93,8 @@ enum Access {
     Thread(Context),
 }
 
-static CONTEXTS: Table<ContextEntry> = Table::new("context");
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+static CONTEXTS: Table<ContextEntry> = unsafe { Table::new("context") };
 
 impl ContextEntry {
     fn new(access: Access) -> ContextEntry {

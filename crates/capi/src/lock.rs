@@ -42,8 +42,10 @@ enum RwGuard {
     Write(WriteGuard<'static>),
 }
 
-static LOCKS: Table<Entry<Lock, Guard<'static>>> = Table::new("lock");
-static RW_LOCKS: Table<Entry<RwLock, RwGuard>> = Table::new("reader-writer lock");
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+static LOCKS: Table<Entry<Lock, Guard<'static>>> = unsafe { Table::new("lock") };
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+static RW_LOCKS: Table<Entry<RwLock, RwGuard>> = unsafe { Table::new("reader-writer lock") };
 
 impl<L, G> Entry<L, G> {
     fn new(lock: L) -> Entry<L, G> {

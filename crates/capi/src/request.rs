@@ -96,7 +96,8 @@ impl<T: Plain> Pending for Reduction<T> {
     }
 }
 
-static REQUESTS: Table<RequestEntry> = Table::new("request");
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+static REQUESTS: Table<RequestEntry> = unsafe { Table::new("request") };
 
 fn insert(context: farside_context_t, state: State) -> Result<farside_request_t> {
     let id = REQUESTS.insert(RequestEntry { context, state: Cell::new(Some(state)) })?;

@@ -30,7 +30,8 @@ pub(crate) struct TeamEntry {
     pub(crate) users: Cell<u32>,
 }
 
-static TEAMS: Table<TeamEntry> = Table::new("team");
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+static TEAMS: Table<TeamEntry> = unsafe { Table::new("team") };
 
 /// A team, and what it was made from.
 pub(crate) struct Found {

@@ -42,7 +42,8 @@ impl WindowEntry {
     }
 }
 
-static WINDOWS: Table<WindowEntry> = Table::new("window");
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+static WINDOWS: Table<WindowEntry> = unsafe { Table::new("window") };
 
 /// Looks a window up.
 #[inline]

@@ -305,7 +305,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// let squares = dsm.alloc::<u64>(100)?;
     /// dsm.parallel_for(0..100, |dsm, part| {
     ///     let mine = dsm.view_mut(squares, part.clone())?;
-    ///     part.zip(mine.cells()).for_each(|(at, cell)| cell.set((at * at) as u64));
+    ///     part.enumerate().for_each(|(index, at)| mine.set(index, (at * at) as u64));
     ///     Ok(())
     /// })?;
     /// assert_eq!(dsm.get(squares, 99)?, 99 * 99);

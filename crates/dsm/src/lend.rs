@@ -13,6 +13,7 @@ use farside_rma::Plain;
 
 use crate::accesses::AccessLog;
 use crate::dsm::Dsm;
+use crate::element;
 use crate::shared::{Shared, View, ViewMut, elements};
 use crate::variant::{Right, Variant};
 
@@ -161,7 +162,7 @@ macro_rules! reading {
                 if let Some(log) = self.log {
                     log.load(self.cells, Location::caller());
                 }
-                self.cells.iter().map(Cell::get)
+                self.cells.iter().map(element::load)
             }
         }
     };
@@ -178,13 +179,28 @@ impl<'d, T: Plain> PartMut<'d, T> {
         if let Some(log) = self.log {
             log.store(std::slice::from_ref(cell), Location::caller());
         }
-        cell.set(value);
+        element::store(cell, value);
     }
 
-    /// The elements as cells: ordinary memory. Where races are looked for, what is stored through
-    /// them counts as stored here, and what is loaded through them is not seen.
+    /// Stores the same value to all elements.
     #[track_caller]
-    pub fn cells(&mut self) -> &[Cell<T>] {
+    pub fn fill(&mut self, value: T) {
+        if let Some(log) = self.log {
+            log.store(self.cells, Location::caller());
+        }
+        self.cells.iter().for_each(|cell| element::store(cell, value));
+    }
+
+    /// The elements as cells: ordinary memory, in loops that the compiler makes vectors of. Where
+    /// races are looked for, what is stored through them counts as stored here, and what is loaded
+    /// through them is not seen.
+    ///
+    /// # Safety
+    ///
+    /// No other rank that is a thread of this process may store to the elements before the next
+    /// synchronization, nor load them if this one stores to them.
+    #[track_caller]
+    pub unsafe fn cells(&mut self) -> &[Cell<T>] {
         if let Some(log) = self.log {
             log.store(self.cells, Location::caller());
         }
@@ -198,9 +214,7 @@ impl<'d, T: Plain> PartMut<'d, T> {
         if let Some(log) = self.log {
             log.store(cells, Location::caller());
         }
-        for (cell, &value) in cells.iter().zip(from) {
-            cell.set(value);
-        }
+        element::store_all(cells, from);
     }
 
     /// Divides it in two, the second one from `middle` on. Panics if there are fewer elements.

@@ -24,6 +24,7 @@ mod config;
 mod diff;
 mod domain;
 mod dsm;
+mod element;
 mod fetch;
 mod front;
 mod heap;

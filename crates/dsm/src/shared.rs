@@ -12,6 +12,7 @@ use farside_rma::Plain;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::accesses::AccessLog;
+use crate::element;
 
 /// A slice of plain data in shared memory: the same on every rank. A name, not a reference: it is
 /// read and written through views, see [`Dsm::view`](crate::Dsm::view) and
@@ -129,11 +130,8 @@ impl ViewMemory {
             return Err(Error::Misaligned { offset: bytes.start, align: align_of::<T>() as u64 });
         }
         let len = (bytes.end - bytes.start) as usize / size_of::<T>();
-        // SAFETY: aligned, inside, and any bytes are a `T`. Cells may change at any time on this
-        // thread: a cell is not `Sync`, and what is lent to other threads of this rank is borrowed
-        // as a whole, and not lent twice if one of them writes it. Other processes read this copy,
-        // and write it, as copies of bytes or by stores of their own, which are outside of this
-        // program; ranks that are threads of it keep to the rules of the memory.
+        // SAFETY: aligned, inside, and any bytes are a `T`. Cells may change at any time, also by
+        // other threads: all accesses are those of `element`, unless the program promises more.
         Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) })
     }
 
@@ -182,13 +180,18 @@ macro_rules! elements {
                 if let Some(log) = self.log {
                     log.load(std::slice::from_ref(cell), Location::caller());
                 }
-                cell.get()
+                element::load(cell)
             }
 
             /// A copy of all elements.
             #[track_caller]
             pub fn to_vec(&self) -> Vec<T> {
-                self.iter().collect()
+                if let Some(log) = self.log {
+                    log.load(self.cells, Location::caller());
+                }
+                let mut all = vec![T::new_zeroed(); self.cells.len()];
+                element::load_all(self.cells, &mut all);
+                all
             }
         }
     };
@@ -206,7 +209,7 @@ macro_rules! reading {
                 if let Some(log) = self.log {
                     log.load(self.cells, Location::caller());
                 }
-                self.cells.iter().map(Cell::get)
+                self.cells.iter().map(element::load)
             }
 
             /// Copies as many elements as fit, from `index` on.
@@ -216,9 +219,7 @@ macro_rules! reading {
                 if let Some(log) = self.log {
                     log.load(&cells[..into.len().min(cells.len())], Location::caller());
                 }
-                for (into, cell) in into.iter_mut().zip(cells) {
-                    *into = cell.get();
-                }
+                element::load_all(cells, into);
             }
 
             /// Returns some of the elements. Panics if they are not all there, as slices do.
@@ -232,6 +233,23 @@ macro_rules! reading {
 reading!(View);
 reading!(ViewMut);
 
+impl<'d, T: Plain> View<'d, T> {
+    /// The elements as cells: ordinary memory, in loops that the compiler makes vectors of. Where
+    /// races are looked for, all of them count as loaded.
+    ///
+    /// # Safety
+    ///
+    /// No other rank that is a thread of this process may store to the elements before the next
+    /// synchronization, and nothing may be stored through the cells.
+    #[track_caller]
+    pub unsafe fn cells(&self) -> &'d [Cell<T>] {
+        if let Some(log) = self.log {
+            log.load(self.cells, Location::caller());
+        }
+        self.cells
+    }
+}
+
 impl<'d, T: Plain> ViewMut<'d, T> {
     /// Stores an element. Panics if there is none with this index, as slices do.
     #[inline]
@@ -241,13 +259,35 @@ impl<'d, T: Plain> ViewMut<'d, T> {
         if let Some(log) = self.log {
             log.store(std::slice::from_ref(cell), Location::caller());
         }
-        cell.set(value);
+        element::store(cell, value);
     }
 
-    /// The elements as cells: ordinary memory. Where races are looked for, what is stored through
-    /// them counts as stored here, and what is loaded through them is not seen.
+    /// Stores the same value to all elements.
     #[track_caller]
-    pub fn cells(&self) -> &'d [Cell<T>] {
+    pub fn fill(&self, value: T) {
+        if let Some(log) = self.log {
+            log.store(self.cells, Location::caller());
+        }
+        self.cells.iter().for_each(|cell| element::store(cell, value));
+    }
+
+    /// The elements as cells: ordinary memory, in loops that the compiler makes vectors of. Where
+    /// races are looked for, what is stored through them counts as stored here, and what is loaded
+    /// through them is not seen.
+    ///
+    /// # Safety
+    ///
+    /// No other rank that is a thread of this process may store to the elements before the next
+    /// synchronization, nor load them if this one stores to them.
+    ///
+    /// ```compile_fail,E0133
+    /// # use farside::dsm::ViewMut;
+    /// fn plain(view: ViewMut<'_, u32>) {
+    ///     view.cells()[0].set(1); // error: needs an unsafe block
+    /// }
+    /// ```
+    #[track_caller]
+    pub unsafe fn cells(&self) -> &'d [Cell<T>] {
         if let Some(log) = self.log {
             log.store(self.cells, Location::caller());
         }
@@ -261,8 +301,6 @@ impl<'d, T: Plain> ViewMut<'d, T> {
         if let Some(log) = self.log {
             log.store(cells, Location::caller());
         }
-        for (cell, &value) in cells.iter().zip(from) {
-            cell.set(value);
-        }
+        element::store_all(cells, from);
     }
 }

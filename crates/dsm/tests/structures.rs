@@ -138,7 +138,7 @@ fn what_is_lent_to_threads_is_lent_once() {
         for round in 1..4 {
             let mut part = dsm.lend().write(from, mine.clone())?;
             std::thread::scope(|scope| {
-                scope.spawn(move || part.cells().iter().for_each(|cell| cell.set(round)));
+                scope.spawn(move || part.fill(round));
             });
             dsm.barrier()?;
             let lent = dsm.lend();

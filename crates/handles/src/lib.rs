@@ -36,14 +36,24 @@ struct Slot<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: a slot's value is written and taken under the table's lock, by the caller's promise
-// while nothing else uses it; shared uses of a value are the caller's promise, too: a context and
-// what belongs to it are used by one thread at a time.
+// SAFETY: a slot's value is written and taken under the table's lock; the rest is the promise of
+// whoever has made the table.
 unsafe impl<T> Sync for Table<T> {}
 
 impl<T: 'static> Table<T> {
     /// Makes an empty table of things that errors call `what`.
-    pub const fn new(what: &'static str) -> Table<T> {
+    ///
+    /// ```compile_fail,E0133
+    /// // Needs an unsafe block.
+    /// static NUMBERS: farside_handles::Table<u64> = farside_handles::Table::new("number");
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// The table must be a static, and those who look into it keep to C's rules: nothing is removed
+    /// while a reference to it is in use, and threads use a thing at the same time only if it is
+    /// made for that.
+    pub const unsafe fn new(what: &'static str) -> Table<T> {
         Table {
             what,
             chunks: [const { OnceLock::new() }; CHUNKS],
@@ -90,8 +100,8 @@ impl<T: 'static> Table<T> {
     pub fn get(&self, handle: u64) -> Result<&'static T, Error> {
         match self.slot(handle as u32) {
             Some(slot) if slot.holds(handle) => {
-                // SAFETY: it is in the slot, which is never moved; by C's rules nothing frees it
-                // while it is used.
+                // SAFETY: it is in the slot, which is never moved; by the promise made to `new`
+                // nothing frees it while it is used.
                 Ok(unsafe { (*slot.value.get()).assume_init_ref() })
             }
             _ => Err(self.unknown(handle)),
@@ -181,7 +191,8 @@ fn chunk_len(chunk: usize) -> usize {
 mod tests {
     use super::*;
 
-    static NUMBERS: Table<u64> = Table::new("number");
+    // SAFETY: numbers, which the tests copy.
+    static NUMBERS: Table<u64> = unsafe { Table::new("number") };
 
     #[test]
     fn a_handle_is_good_until_it_is_freed_and_never_again() {

@@ -38,6 +38,8 @@ int farside_mpi_serve(void);
 
 /* Memory of the job. */
 int farside_mpi_take(uint64_t bytes, uint64_t align, void **block);
+/* Where this rank's part of the heap lies, also after farside_mpi_finish. */
+void farside_mpi_heap(const void **first, uint64_t *bytes);
 int farside_mpi_give(const void *block);
 int farside_mpi_offset(const void *address, uint64_t bytes, uint64_t *offset);
 void *farside_mpi_address(int rank, uint64_t offset);
@@ -73,6 +75,7 @@ int farside_mpi_window_near(const void *window, struct farside_mpi_near *near);
 void farside_mpi_note_stores(void);
 /* Says that the border has got bytes of near memory by itself, where ranks outnumber processors. */
 void farside_mpi_note_fetch(const void *near, const void *got, uint64_t bytes);
+/* After an error the window is gone, too; null in its place makes all calls on it fail. */
 int farside_mpi_window_free(void *window);
 int farside_mpi_window_is_idle(void *window);
 

@@ -405,8 +405,14 @@ API int MPI_Win_free(MPI_Win *win)
     if (code != 0)
         return done(window, "MPI_Win_free", code);
     code = farside_mpi_window_free(window->core);
-    if (code != 0)
+    if (code != 0) {
+        /* Somebody was lost: MPI's own call would wait for it. The handle stays, and every call on
+         * it fails. */
+        window->core = NULL;
+        free(window->near);
+        window->near = NULL;
         return done(window, "MPI_Win_free", code);
+    }
     forget(window);
     if (window->team != NULL)
         farside_mpi_team_free(window->team);

@@ -19,6 +19,14 @@ API unsigned ucp_worker_progress(void *worker)
     static __thread unsigned idle;
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "ucp_worker_progress");
+    /* A library that was loaded for itself alone is not searched, and may have brought UCX. */
+    if (real == NULL) {
+        void *ucx = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+        if (ucx != NULL)
+            *(void **)&real = dlsym(ucx, "ucp_worker_progress");
+    }
+    if (real == NULL)
+        return 0;
     unsigned found = real(worker);
     if (found != 0) {
         idle = 0;

@@ -115,16 +115,19 @@ fn under_lock(
     data: &[u8],
     old: Option<&mut [u8]>,
 ) -> Result<()> {
-    let held = Held::take(runtime, target.part.owner())?;
-    let mut bytes = vec![0; target.layout.bytes() as usize];
-    target.get_packed(runtime, &mut bytes)?;
-    if let Some(old) = old {
-        let length = old.len().min(bytes.len());
-        old[..length].copy_from_slice(&bytes[..length]);
-    }
-    if combination.op() == Some(Op::Replace) {
-        target.put_packed(runtime, data)?;
-    } else if !combination.is_no_op() {
+    while_locked(runtime, target.part.owner(), || {
+        let mut bytes = vec![0; target.layout.bytes() as usize];
+        target.get_packed(runtime, &mut bytes)?;
+        if let Some(old) = old {
+            let length = old.len().min(bytes.len());
+            old[..length].copy_from_slice(&bytes[..length]);
+        }
+        if combination.op() == Some(Op::Replace) {
+            return target.put_packed(runtime, data);
+        }
+        if combination.is_no_op() {
+            return Ok(());
+        }
         let size = target.number_bytes();
         let count = bytes.len().min(data.len()) / size.max(1);
         // SAFETY: both are so many numbers long, and the border's function touches no more.
@@ -137,34 +140,23 @@ fn under_lock(
                 count,
             );
         }
-        target.put_packed(runtime, &bytes)?;
-    }
-    held.release()
+        target.put_packed(runtime, &bytes)
+    })
 }
 
-/// A lock on what cannot be updated in one step.
-struct Held<'a> {
-    runtime: &'a Runtime,
-    word: Place<'a, u64>,
-    owner: Rank,
-}
-
-impl<'a> Held<'a> {
-    fn take(runtime: &'a Runtime, owner: Rank) -> Result<Held<'a>> {
-        let control: &'a Memory = &runtime.control;
-        let word: Place<'a, u64> = control.at(owner, LOCK).cast();
-        let me = u64::from(runtime.world.rank().0) + 1;
-        while runtime.world.compare_swap(word, 0, me)? != 0 {
-            runtime.world.relax()?;
-        }
-        Ok(Held { runtime, word, owner })
+/// Runs an update that one step cannot make, under the lock of the memory's owner. The lock is
+/// released whatever the update returns: memory that is not there fails one call, not all others.
+fn while_locked(runtime: &Runtime, owner: Rank, update: impl FnOnce() -> Result<()>) -> Result<()> {
+    let (control, world): (&Memory, _) = (&runtime.control, &runtime.world);
+    let word: Place<'_, u64> = control.at(owner, LOCK).cast();
+    let me = u64::from(world.rank().0) + 1;
+    while world.compare_swap(word, 0, me)? != 0 {
+        world.relax()?;
     }
-
-    fn release(self) -> Result<()> {
-        let world = &self.runtime.world;
-        world.flush(self.owner)?;
-        world.store(self.word, 0)
-    }
+    let updated = update();
+    let flushed = world.flush(owner);
+    let released = world.store(word, 0);
+    updated.and(flushed).and(released)
 }
 
 /// Combines numbers of `from` with those of the target, and writes what was there before to
@@ -282,8 +274,8 @@ unsafe extern "C" fn farside_mpi_compare_and_swap_near(
     member: c_int,
     displacement: i64,
 ) -> c_int {
-    // SAFETY: as above.
-    let window = unsafe { &*window.cast::<Window>() };
+    // SAFETY: as above, or null after a free that has failed.
+    let Some(window) = (unsafe { window.cast::<Window>().as_ref() }) else { return NOT_NEAR };
     let Some((runtime, part)) = window.enter_near(member) else { return NOT_NEAR };
     let Some(number) = integer(bytes as usize) else { return NOT_NEAR };
     // SAFETY: what the border says of the program's buffers is true.
@@ -338,11 +330,9 @@ unsafe extern "C" fn farside_mpi_compare_and_swap(
             let swap = Accumulate::compare_swap(number, operand)?;
             return by_farside(runtime, &target, &swap, desired, Some(result));
         }
-        let held = Held::take(runtime, target.part.owner())?;
-        target.get_packed(runtime, result)?;
-        if *result == *expected {
-            target.put_packed(runtime, desired)?;
-        }
-        held.release()
+        while_locked(runtime, target.part.owner(), || {
+            target.get_packed(runtime, result)?;
+            if *result == *expected { target.put_packed(runtime, desired) } else { Ok(()) }
+        })
     })
 }

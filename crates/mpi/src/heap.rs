@@ -4,6 +4,7 @@
 //! Every rank has one part of one segment, as large as the machine's memory and sparse: a page
 //! takes memory when it is written. So nothing has to be registered when a window is made.
 
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
@@ -23,7 +24,7 @@ pub(crate) struct Heap {
     pub(crate) memory: Memory,
     base: NonNull<u8>,
     bytes: u64,
-    blocks: Blocks,
+    blocks: RefCell<Blocks>,
 }
 
 impl Heap {
@@ -34,7 +35,7 @@ impl Heap {
             match Memory::allocate(&world.team(), bytes) {
                 Ok(memory) => {
                     let bytes = memory.bytes(world.rank())?;
-                    let blocks = Blocks::new(bytes);
+                    let blocks = RefCell::new(Blocks::new(bytes));
                     let base = memory.base();
                     return Ok(Heap { memory, base, bytes, blocks });
                 }
@@ -46,8 +47,8 @@ impl Heap {
     }
 
     /// Takes a block; its first byte and the offset of that.
-    fn take(&mut self, bytes: u64, align: u64) -> Option<(NonNull<u8>, u64)> {
-        let offset = self.blocks.take(bytes, align)?;
+    fn take(&self, bytes: u64, align: u64) -> Option<(NonNull<u8>, u64)> {
+        let offset = self.blocks.borrow_mut().take(bytes, align)?;
         // SAFETY: blocks are inside.
         Some((unsafe { self.base.add(offset as usize) }, offset))
     }
@@ -59,9 +60,9 @@ impl Heap {
     }
 
     /// Gives a block back; false if none begins there.
-    fn give(&mut self, address: *const c_void) -> bool {
+    fn give(&self, address: *const c_void) -> bool {
         let Some(offset) = self.offset_of(address, 0) else { return false };
-        let Some(bytes) = self.blocks.give(offset) else { return false };
+        let Some(bytes) = self.blocks.borrow_mut().give(offset) else { return false };
         let first = offset.next_multiple_of(PAGE);
         let pages = (offset + bytes).saturating_sub(first) / PAGE * PAGE;
         if bytes >= PAGES_BACK && pages > 0 {
@@ -114,6 +115,21 @@ extern "C" fn farside_mpi_give(block: *const c_void) -> c_int {
         Ok(())
     });
     c_int::from(given)
+}
+
+/// Says where this rank's part of the heap lies in its process, also once the library has ended; no
+/// bytes if there is none.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_heap(first: *mut *const c_void, bytes: *mut u64) {
+    with(|runtime| {
+        let heap = runtime.heap();
+        // SAFETY: the border passes pointers of its own.
+        unsafe {
+            first.write(heap.base.as_ptr().cast());
+            bytes.write(heap.bytes);
+        }
+        Ok(())
+    });
 }
 
 /// Returns 1 and the offset if `bytes` bytes from an address on are memory of the job.

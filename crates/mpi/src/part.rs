@@ -124,20 +124,21 @@ impl Part {
         displacement: i64,
         layout: Layout<'a>,
     ) -> Result<Target<'a>> {
-        let at = displacement.wrapping_mul(self.unit);
-        if let Some((first, last)) = layout.span() {
-            let (first, last) =
-                (i128::from(at) + i128::from(first), i128::from(at) + i128::from(last));
+        let at = i128::from(displacement) * i128::from(self.unit);
+        let is_inside = layout.span().is_none_or(|(first, last)| {
             // A dynamic window has all addresses.
-            if first < 0 || last > i128::from(self.bytes) {
-                return Err(self.outside(first, last));
-            }
+            at + i128::from(first) >= 0 && at + i128::from(last) <= i128::from(self.bytes)
+        });
+        match i64::try_from(at) {
+            Ok(at) if is_inside => Ok(Target { part: self, at, layout }),
+            _ => Err(self.outside(at, layout.span())),
         }
-        Ok(Target { part: self, at, layout })
     }
 
     #[cold]
-    fn outside(&self, first: i128, last: i128) -> Error {
+    fn outside(&self, at: i128, span: Option<(i64, i64)>) -> Error {
+        let (first, last) = span.unwrap_or_default();
+        let (first, last) = (at + i128::from(first), at + i128::from(last));
         Outside { rank: self.rank, first, last, bytes: self.bytes }.into()
     }
 }

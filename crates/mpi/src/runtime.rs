@@ -30,7 +30,7 @@ pub(crate) struct Host {
 /// A process's state.
 pub(crate) struct Runtime {
     pub(crate) world: World,
-    pub(crate) heap: UnsafeCell<Heap>,
+    pub(crate) heap: Heap,
     /// The processes of all ranks, as this one's system numbers them.
     processes: Box<[i32]>,
     /// An address that every rank can read.
@@ -119,10 +119,9 @@ impl Runtime {
     }
 
     /// Returns the heap.
-    #[expect(clippy::mut_from_ref, reason = "the caller is alone in the library")]
-    pub(crate) fn heap(&self) -> &mut Heap {
-        // SAFETY: calls are alone in the library, and none holds the heap while it calls another.
-        unsafe { &mut *self.heap.get() }
+    #[inline(always)]
+    pub(crate) fn heap(&self) -> &Heap {
+        &self.heap
     }
 }
 
@@ -187,7 +186,7 @@ fn start(host: Host) -> Result<Runtime> {
     })));
     Ok(Runtime {
         world,
-        heap: UnsafeCell::new(heap),
+        heap,
         processes,
         probes,
         control,
@@ -220,7 +219,9 @@ extern "C" fn farside_mpi_finish() -> c_int {
         runtime.service.stop(runtime);
         RUNTIME.store(ptr::null_mut(), Ordering::Release);
         // SAFETY: it was leaked by `farside_mpi_start`, and this is the last call.
-        drop(unsafe { Box::from_raw(ptr::from_ref(runtime).cast_mut()) });
+        let runtime = unsafe { Box::from_raw(ptr::from_ref(runtime).cast_mut()) };
+        // Memory of `MPI_Alloc_mem` that the program has not freed stays until the process ends.
+        std::mem::forget(runtime.heap);
         met
     })
 }

@@ -71,12 +71,14 @@ impl Window {
         self.gets.borrow().is_empty()
     }
 
-    /// Keeps a get that is under way, unless that would be too many.
+    /// Keeps a get that is under way; if those are too many, waits for all of them.
     pub(crate) fn keep_get(&self, runtime: &Runtime, from: Rank, get: Request) -> Result<()> {
-        if self.gets.borrow().len() == GETS_MAX {
+        // It is kept first: also if another one fails, its buffer is the caller's only when it is
+        // over.
+        self.gets.borrow_mut().push((from, get));
+        if self.gets.borrow().len() > GETS_MAX {
             self.complete_gets(runtime, None)?;
         }
-        self.gets.borrow_mut().push((from, get));
         Ok(())
     }
 
@@ -141,15 +143,18 @@ impl farside::fabric::Fault for NoMember {
     }
 }
 
-/// Runs a call on a window.
+/// Runs a call on a window; null is one that could not be freed.
 #[inline]
 pub(crate) fn on(
     window: *mut c_void,
     call: impl FnOnce(&'static Runtime, &'static Window) -> Result<()>,
 ) -> c_int {
     with(|runtime| {
-        // SAFETY: the border passes what `farside_mpi_window` gave and was not yet freed.
-        call(runtime, unsafe { &*window.cast::<Window>() })
+        // SAFETY: the border passes what `farside_mpi_window` gave and was not yet freed, or null.
+        match unsafe { window.cast::<Window>().as_ref() } {
+            Some(window) => call(runtime, window),
+            None => Err(Error::InvalidState("the window was freed, and that failed".into())),
+        }
     })
 }
 
@@ -208,7 +213,7 @@ unsafe extern "C" fn farside_mpi_window_near(window: *const c_void, near: *mut c
     1
 }
 
-/// Frees a window. Collective over its team.
+/// Frees a window. Collective over its team. Nothing is left of it, also after an error.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn farside_mpi_window_free(window: *mut c_void) -> c_int {
     with(|_| {

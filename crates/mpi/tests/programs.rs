@@ -407,6 +407,43 @@ fn program_without_mpi_runs_as_before() {
     }
 }
 
+/// A library of the program may bring its own UCX, which nobody else sees.
+#[test]
+fn polls_of_a_hidden_ucx_reach_it() {
+    if !Mpich.is_here() {
+        return;
+    }
+    let place = scratch().join(format!("ucx-{}", std::process::id()));
+    std::fs::create_dir_all(&place).expect("there is room");
+    let build = |text: &str, output: &str, options: &[&str]| {
+        let source = place.join("source.c");
+        std::fs::write(&source, text).expect("there is room");
+        let (source, place) = (source.display().to_string(), place.display().to_string());
+        let mut compiler = Command::new("cc");
+        compiler.current_dir(&place).args(["-o", output, &source]).args(options);
+        let rpath = format!("-Wl,-rpath,{place}");
+        let compiled = compiler.args(["-L.", &rpath]).output().expect("there is a compiler");
+        assert!(compiled.status.success(), "{compiled:?}");
+    };
+    let poll = "unsigned ucp_worker_progress(void *worker)";
+    let shared = ["-shared", "-fPIC"];
+    let soname = ["-shared", "-fPIC", "-Wl,-soname,libucp.so.0"];
+    build(&format!("{poll} {{ return worker == 0 ? 7 : 8; }}"), "libucp.so.0", &soname);
+    let user = format!("{poll}; unsigned poll_it(void) {{ return ucp_worker_progress(0); }}");
+    build(&user, "libuser.so", &[&shared[..], &["-l:libucp.so.0"]].concat());
+    let main = "#include <dlfcn.h>
+        int main(void)
+        {
+            void *library = dlopen(\"libuser.so\", RTLD_NOW | RTLD_LOCAL);
+            unsigned (*poll)(void) = (unsigned (*)(void))dlsym(library, \"poll_it\");
+            return poll() == 7 ? 0 : 1;
+        }";
+    build(main, "program", &["-ldl"]);
+    let ran = run(command(place.join("program")).env("LD_PRELOAD", Mpich.library()));
+    assert!(ran.status.success(), "{ran:?}");
+    std::fs::remove_dir_all(&place).expect("it is there");
+}
+
 #[test]
 fn calls_before_init_are_left_to_mpi() {
     for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
@@ -463,7 +500,7 @@ fn death_of_a_rank_is_an_error_for_those_who_need_it() {
         let ranks = if mpi == OpenMpi { 3 } else { 2 };
         for variables in [ONE_NODE, TWO_NODES] {
             // Each takes seconds: between nodes one collective place and one that asks a peer.
-            let all = &["fence", "get", "lock", "post"][..];
+            let all = &["fence", "get", "lock", "post", "free"][..];
             let places = if variables == ONE_NODE || is_long() { all } else { &all[..2] };
             for &place in places {
                 let named = format!("{}, {place}, {variables:?}", mpi.name());

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::ptr::NonNull;
 
@@ -48,6 +49,21 @@ fn file_at(address: usize) -> Option<(File, u64)> {
         let is_it = about.is_file() && about.ino() == inode && its_device == device;
         let open = || File::options().read(true).write(true).open(&path).ok();
         is_it.then(open)?.map(|file| (file, offset))
+    })
+}
+
+/// Returns the path of what is mapped to be shared in a range of addresses, or its kind, if
+/// something is; nothing where the system does not tell.
+pub(crate) fn shared_within(range: &Range<usize>) -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        let mut parts = line.split_whitespace();
+        let (start, end) = parts.next()?.split_once('-')?;
+        let hex = |text: &str| usize::from_str_radix(text, 16).ok();
+        let is_inside = hex(start)? < range.end && range.start < hex(end)?;
+        let is_shared = parts.next()?.ends_with('s');
+        let path = || parts.nth(3).unwrap_or("no file").to_owned();
+        (is_inside && is_shared).then(path)
     })
 }
 

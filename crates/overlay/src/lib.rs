@@ -16,6 +16,7 @@ use std::sync::Mutex;
 
 use farside::raw::{Extent, Memory};
 use farside::{Error, Rank, Result, Team};
+use farside_pager::HeldWrites;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous};
 
@@ -31,22 +32,41 @@ pub use call_site::{CallSite, PLACES};
 pub unsafe fn map_at(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()> {
     let bytes = whole_pages(memory, me)?;
     check_aligned(at)?;
+    // SAFETY: by the caller's promise.
+    let mapped = unsafe { map_again(memory, bytes, at) };
+    mapped.map_err(|error| no_second_address(at, bytes, error))
+}
+
+/// Maps the first `bytes` bytes of this rank's part a second time, without allocating memory.
+///
+/// # Safety
+///
+/// As for [`map_at`].
+unsafe fn map_again(
+    memory: &Memory,
+    bytes: usize,
+    at: NonNull<u8>,
+) -> std::result::Result<(), Errno> {
     let (base, flags) = (memory.base().as_ptr().cast(), MremapFlags::MAYMOVE);
     // SAFETY: an old size of zero makes a second mapping of shared pages; what it replaces is not
     // used any more, by the caller's promise.
     let mapped = unsafe { rustix::mm::mremap_fixed(base, 0, bytes, flags, at.as_ptr().cast()) };
-    let mapped = match mapped {
-        // Valgrind does not know this use of the call.
+    match mapped {
+        // Valgrind does not know this use of the call, nor what lets writers wait.
         // SAFETY: as above.
-        Err(rustix::io::Errno::INVAL) => unsafe { file::map_at(base, bytes, at) },
-        mapped => mapped,
-    };
-    mapped.map(drop).map_err(|error| Error::Unsupported {
+        Err(Errno::INVAL) => unsafe { file::map_at(base, bytes, at).map(drop) },
+        mapped => mapped.map(drop),
+    }
+}
+
+#[cold]
+fn no_second_address(at: NonNull<u8>, bytes: usize, error: Errno) -> Error {
+    Error::Unsupported {
         what: format!(
             "a second address ({at:p}, {bytes} bytes) for memory of the job: the system says \
              {error}"
         ),
-    })
+    }
 }
 
 /// Puts this rank's part in the place of pages that the process has already, with their contents.
@@ -59,8 +79,44 @@ pub unsafe fn map_at(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()> {
 /// must be fresh.
 pub unsafe fn lay_over(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()> {
     check_aligned(at)?;
+    let bytes = whole_pages(memory, me)?;
+    // SAFETY: by the caller's promise.
+    let mapped = unsafe { copy_and_map(memory, bytes, at) };
+    mapped.map_err(|error| no_second_address(at, bytes, error))
+}
+
+/// Does what [`lay_over`] does, and lets other threads that write the pages meanwhile, as
+/// neighbours on the heap do, wait until the new ones are there.
+///
+/// # Safety
+///
+/// The pages from `at` on, for the length of the part rounded up to pages, must be readable and
+/// writable, and not be the stack of the calling thread. Where there is no userfaultfd, nothing may
+/// write them meanwhile. The part must be fresh.
+pub unsafe fn lay_over_shared(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()> {
+    check_aligned(at)?;
+    let bytes = whole_pages(memory, me)?;
+    // Until it is dropped, nothing here may allocate memory: that would write to the heap.
+    // SAFETY: readable, and this thread only reads them.
+    let held = unsafe { HeldWrites::new(at, bytes) };
+    // SAFETY: by the caller's promise, and because writers wait.
+    let mapped = unsafe { copy_and_map(memory, bytes, at) };
+    drop(held);
+    mapped.map_err(|error| no_second_address(at, bytes, error))
+}
+
+/// Copies pages to this rank's part, and maps that in their place, without allocating memory.
+///
+/// # Safety
+///
+/// As for [`lay_over`].
+unsafe fn copy_and_map(
+    memory: &Memory,
+    bytes: usize,
+    at: NonNull<u8>,
+) -> std::result::Result<(), Errno> {
     let page = page_bytes();
-    for start in (0..whole_pages(memory, me)?).step_by(page) {
+    for start in (0..bytes).step_by(page) {
         let words = page / size_of::<u64>();
         // SAFETY: by the caller's promise, and they are aligned.
         let old =
@@ -71,7 +127,7 @@ pub unsafe fn lay_over(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()>
         }
     }
     // SAFETY: the bytes are the same at both places, and by the caller's promise.
-    unsafe { map_at(memory, me, at) }
+    unsafe { map_again(memory, bytes, at) }
 }
 
 /// The pages that memory of the job lies over, by their first address.
@@ -94,14 +150,15 @@ pub struct Attached {
 /// # Safety
 ///
 /// The bytes must be readable and writable, and stay the program's until they are
-/// [detached](detach). No other thread may write the pages that they lie in during the call.
+/// [detached](detach). Where there is no userfaultfd, no other thread may write the pages that they
+/// lie in during the call.
 pub unsafe fn attach(team: &Team<'_>, at: NonNull<u8>, bytes: usize) -> Result<Attached> {
     let (page, address) = (page_bytes(), at.as_ptr().addr());
     let start = address / page * page;
     let end = address.checked_add(bytes.max(1)).and_then(|end| end.checked_next_multiple_of(page));
     // An error of one member must not leave the others in a collective: all hear of it.
     let claimed = match end {
-        Some(end) => claim(start..end).map(|()| start..end),
+        Some(end) => claim(start..end),
         None => Err(Error::InvalidArgument(format!("{bytes} bytes at {at:p}: no such memory"))),
     };
     let mut failures = [u64::from(claimed.is_err())];
@@ -116,7 +173,7 @@ pub unsafe fn attach(team: &Team<'_>, at: NonNull<u8>, bytes: usize) -> Result<A
         let first = NonNull::new(at.as_ptr().wrapping_sub(address - start));
         let first = first.ok_or(Error::InvalidArgument("memory at a null pointer".into()))?;
         // SAFETY: by the caller's promise; the stack is not among the pages.
-        unsafe { lay_over(&whole, me, first)? };
+        unsafe { lay_over_shared(&whole, me, first)? };
         let extent = Extent { start: (address - start) as u64, bytes: bytes as u64 };
         whole.narrowed(team, extent)
     })();
@@ -143,31 +200,64 @@ fn check_aligned(at: NonNull<u8>) -> Result<()> {
 ///
 /// # Safety
 ///
-/// No other thread may write the pages during the call.
+/// Where there is no userfaultfd, no other thread may write the pages during the call.
 pub unsafe fn detach(team: &Team<'_>, attached: Attached) -> Result<()> {
     let Attached { memory, pages } = attached;
     team.context().flush_all()?;
     team.barrier()?;
-    let (bytes, flags) = (pages.len(), MapFlags::PRIVATE);
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    let system = |call, error: Errno| Error::System { call, errno: error.raw_os_error() };
-    let old = std::ptr::with_exposed_provenance_mut::<u8>(pages.start);
-    // SAFETY: a mapping at an address of the system's choice, which then takes the place of pages
-    // that it was filled from; nothing writes them meanwhile, by the caller's promise.
-    unsafe {
-        let new = mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags);
-        let new = new.map_err(|error| system("mmap, to detach memory", error))?;
-        copy_words(old, new.cast(), bytes);
-        let moved = rustix::mm::mremap_fixed(new, bytes, bytes, MremapFlags::MAYMOVE, old.cast());
-        moved.map_err(|error| system("mremap, to detach memory", error))?;
-    }
+    // SAFETY: by the caller's promise.
+    unsafe { give_back(&pages)? };
     unclaim(&pages);
     memory.free(team)
 }
 
-/// Notes that pages are about to be laid over; fails if some are already, or are this thread's
-/// stack.
-fn claim(pages: Range<usize>) -> Result<()> {
+/// Puts private memory in the place of pages that memory of the job [lies over](lay_over), with
+/// their contents.
+///
+/// # Safety
+///
+/// No other rank may use the pages any more. Where there is no userfaultfd, nothing may write them
+/// meanwhile.
+pub unsafe fn give_back(pages: &Range<usize>) -> Result<()> {
+    let (bytes, flags) = (pages.len(), MapFlags::PRIVATE);
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let system = |call, error: Errno| Error::System { call, errno: error.raw_os_error() };
+    let old = std::ptr::with_exposed_provenance_mut::<u8>(pages.start);
+    let Some(at) = NonNull::new(old) else { return Ok(()) };
+    // SAFETY: a mapping at an address of the system's choice.
+    let new = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) };
+    let new = new.map_err(|error| system("mmap, to detach memory", error))?;
+    // Until it is dropped, nothing here may allocate memory: that would write to the heap.
+    // SAFETY: readable, and this thread only reads them.
+    let held = unsafe { HeldWrites::new(at, bytes) };
+    // SAFETY: the new pages take the place of those that they were filled from; nothing writes
+    // those meanwhile, by the caller's promise and because writers wait.
+    let moved = unsafe {
+        copy_words(old, new.cast(), bytes);
+        rustix::mm::mremap_fixed(new, bytes, bytes, MremapFlags::MAYMOVE, old.cast())
+    };
+    drop(held);
+    moved.map(drop).map_err(|error| system("mremap, to detach memory", error))
+}
+
+/// Refuses pages that are not the process's alone: those of a file that is mapped, or of another
+/// window, would be cut off from what they show.
+pub fn check_private(pages: &Range<usize>) -> Result<()> {
+    match file::shared_within(pages) {
+        None => Ok(()),
+        Some(path) => Err(Error::Unsupported {
+            what: format!(
+                "sharing memory that is shared already ({:#x} to {:#x}, of {path}): use memory of \
+                 the process alone",
+                pages.start, pages.end
+            ),
+        }),
+    }
+}
+
+/// Notes that pages are about to be laid over; fails if some are already, are shared by other means,
+/// or are this thread's stack.
+fn claim(pages: Range<usize>) -> Result<Range<usize>> {
     let here = 0u8;
     let stack = (&raw const here).addr();
     // What lies above this frame, as far as stacks reach, is in use by the callers of this.
@@ -185,8 +275,9 @@ fn claim(pages: Range<usize>) -> Result<()> {
             pages.start, pages.end
         )));
     }
+    check_private(&pages)?;
     laid.insert(pages.start, pages.end);
-    Ok(())
+    Ok(pages)
 }
 
 fn unclaim(pages: &Range<usize>) {
@@ -261,6 +352,65 @@ mod tests {
             // SAFETY: an address inside of a page is refused before anything is mapped.
             let odd = unsafe { map_at(&memory, me, at.add(8)) };
             assert!(matches!(odd, Err(Error::Misaligned { .. })), "{odd:?}");
+            memory.free(world)
+        })
+        .unwrap();
+    }
+
+    /// A mapping of this process's own, of some pages.
+    fn own_pages(count: usize) -> NonNull<u8> {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a mapping at an address of the system's choice.
+        let mapped = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), count * page_bytes(), protection, flags)
+        };
+        NonNull::new(mapped.unwrap().cast::<u8>()).unwrap()
+    }
+
+    #[test]
+    fn stores_of_neighbours_are_not_lost() {
+        // SAFETY: the page is nobody else's.
+        if unsafe { HeldWrites::new(own_pages(1), page_bytes()) }.is_err() {
+            eprintln!("SKIPPED: there is no userfaultfd that can let writers wait");
+            return;
+        }
+        farside::local(2, |world| {
+            let page = own_pages(1);
+            // SAFETY: inside of the page, and aligned.
+            let neighbour = unsafe { page.add(page_bytes() - 8).cast::<AtomicU64>().as_ref() };
+            let ends = AtomicU64::new(0);
+            std::thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    let (mut last, mut lost) = (0, 0);
+                    while ends.load(Ordering::Relaxed) == 0 {
+                        lost += u64::from(neighbour.load(Ordering::Relaxed) != last);
+                        last += 1;
+                        neighbour.store(last, Ordering::Relaxed);
+                    }
+                    lost
+                });
+                let result = (0..100).try_for_each(|_| {
+                    let team = world.team();
+                    // SAFETY: the piece is this thread's own; its neighbour's writer waits.
+                    unsafe { detach(&team, attach(&team, page.add(64), 100)?) }
+                });
+                ends.store(1, Ordering::Relaxed);
+                assert_eq!(writer.join().unwrap(), 0, "stores that were lost");
+                result
+            })
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn memory_that_is_shared_already_is_refused() {
+        farside::local(2, |world| {
+            let team = world.team();
+            let memory = Memory::allocate(&team, 2 * page_bytes() as u64)?;
+            // SAFETY: a window that nobody uses.
+            let attached = unsafe { attach(&team, memory.base(), 100) };
+            let error = attached.err().expect("it is of the job already").to_string();
+            assert!(error.contains("shared already"), "{error}");
             memory.free(world)
         })
         .unwrap();

@@ -9,15 +9,19 @@
 //! signal of its own and keeps one mapping in one piece; and protections of mappings, which work
 //! everywhere and cut a mapping into as many pieces as its pages differ.
 //!
+//! [`HeldWrites`] lets all who write pages wait, while others take their place.
+//!
 //! This crate is where the operating system's page faults are dealt with, and nothing else is here:
 //! it knows no rank and no protocol.
 
+mod held;
 mod mapping;
 mod signal;
 mod userfault;
 
 use std::fmt;
 
+pub use held::HeldWrites;
 pub use mapping::Watched;
 
 /// The method of watching pages.

@@ -3,7 +3,7 @@
 //! A signal has no argument but an address, so which memory is watched must be known to the process
 //! as a whole. This is the one place of farside that keeps such a table; it is read without locks.
 
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, OnceLock};
 
 use crate::{Error, Fault, Handler};
@@ -13,10 +13,48 @@ const SLOTS: usize = 1024;
 
 /// A watched memory. Free if its end is zero.
 struct Slot {
+    /// Odd while the rest changes: what was read with one even number belongs together.
+    version: AtomicUsize,
     start: AtomicUsize,
     end: AtomicUsize,
     page_bytes: AtomicUsize,
     handler: AtomicPtr<HandlerCell>,
+}
+
+/// What a slot holds at one moment.
+struct Found {
+    start: usize,
+    page_bytes: usize,
+    handler: *const HandlerCell,
+}
+
+impl Slot {
+    /// Changes it, with the table's lock held. `stores` must not fault.
+    fn change(&self, stores: impl FnOnce()) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        stores();
+        self.version.store(version + 2, Ordering::Release);
+    }
+
+    /// What it holds, if that is memory with this address.
+    fn look(&self, address: usize) -> Option<Found> {
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            let end = self.end.load(Ordering::Relaxed);
+            let found = Found {
+                start: self.start.load(Ordering::Relaxed),
+                page_bytes: self.page_bytes.load(Ordering::Relaxed),
+                handler: self.handler.load(Ordering::Relaxed),
+            };
+            fence(Ordering::Acquire);
+            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
+                return (found.start..end).contains(&address).then_some(found);
+            }
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// A reference to a handler is two words; this is one that points to it.
@@ -24,6 +62,7 @@ struct HandlerCell(*const dyn Handler);
 
 static TABLE: [Slot; SLOTS] = [const {
     Slot {
+        version: AtomicUsize::new(0),
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
         page_bytes: AtomicUsize::new(1),
@@ -55,16 +94,18 @@ impl Armed {
         install()?;
         let free = TABLE.iter().find(|slot| slot.end.load(Ordering::Acquire) == 0);
         let slot = free.ok_or(Error { call: "watching one more memory", errno: libc::ENOSPC })?;
-        slot.start.store(start, Ordering::Relaxed);
-        slot.page_bytes.store(page_bytes, Ordering::Relaxed);
         // SAFETY: only the lifetime changes, and that the handler lives long enough is the caller's
         // promise.
         let handler = unsafe {
             std::mem::transmute::<&(dyn Handler + '_), &(dyn Handler + 'static)>(handler)
         };
-        slot.handler.store(Box::into_raw(Box::new(HandlerCell(handler))), Ordering::Relaxed);
-        // The fields stored before belong to this slot once its end is known.
-        slot.end.store(start + bytes, Ordering::Release);
+        let handler = Box::into_raw(Box::new(HandlerCell(handler)));
+        slot.change(|| {
+            slot.start.store(start, Ordering::Relaxed);
+            slot.page_bytes.store(page_bytes, Ordering::Relaxed);
+            slot.handler.store(handler, Ordering::Relaxed);
+            slot.end.store(start + bytes, Ordering::Relaxed);
+        });
         Ok(Armed { slot })
     }
 }
@@ -73,7 +114,7 @@ impl Drop for Armed {
     fn drop(&mut self) {
         let _changes = CHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let handler = self.slot.handler.load(Ordering::Relaxed);
-        self.slot.end.store(0, Ordering::Release);
+        self.slot.change(|| self.slot.end.store(0, Ordering::Relaxed));
         // SAFETY: it was made by `Box::into_raw`, and nobody touches the memory at this moment.
         drop(unsafe { Box::from_raw(handler) });
     }
@@ -127,18 +168,13 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 
 /// Runs the handler if the address is in memory that is watched; returns whether it is.
 fn deal_with(address: usize, is_write: Option<bool>) -> bool {
-    let here = |slot: &&Slot| {
-        let end = slot.end.load(Ordering::Acquire);
-        address < end && address >= slot.start.load(Ordering::Relaxed)
-    };
-    let Some(slot) = TABLE.iter().find(here) else {
+    let Some(found) = TABLE.iter().find_map(|slot| slot.look(address)) else {
         return false;
     };
-    let page =
-        (address - slot.start.load(Ordering::Relaxed)) / slot.page_bytes.load(Ordering::Relaxed);
+    let page = (address - found.start) / found.page_bytes;
     // SAFETY: the memory is being touched, so that it is not disarmed meanwhile, and its handler
     // lives.
-    let handler = unsafe { &*(*slot.handler.load(Ordering::Relaxed)).0 };
+    let handler = unsafe { &*(*found.handler).0 };
     handler.handle(Fault { page, is_write });
     true
 }
@@ -191,4 +227,35 @@ unsafe fn was_write(context: *mut libc::c_void) -> Option<bool> {
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn was_write(_context: *mut libc::c_void) -> Option<bool> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    // SAFETY: it does nothing, and no memory of the test is touched.
+    unsafe impl Handler for Nothing {
+        fn handle(&self, _: Fault) {}
+    }
+
+    #[test]
+    fn a_slot_that_changes_holds_one_memory_or_the_other() {
+        let first = 1 << 40;
+        std::thread::scope(|scope| {
+            let changing = scope.spawn(|| {
+                for _ in 0..100_000 {
+                    for start in [first, first + 8192] {
+                        // SAFETY: the handler is a constant, and nothing touches the memory.
+                        drop(unsafe { Armed::new(start, 4096, 4096, &Nothing) }.expect("a slot"));
+                    }
+                }
+            });
+            while !changing.is_finished() {
+                let between = TABLE.iter().take(4).find_map(|slot| slot.look(first + 5000));
+                assert!(between.is_none(), "the begin of the one, and the end of the other");
+            }
+        });
+    }
 }

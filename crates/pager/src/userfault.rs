@@ -1,4 +1,5 @@
-//! userfaultfd, as far as it is needed: shared memory, faults as signals.
+//! userfaultfd, as far as it is needed: shared memory, faults as signals; and pages whose writers
+//! wait.
 //!
 //! A page of the second mapping is absent, present and write-protected, or present. An access that
 //! is not allowed is a SIGBUS of the thread that made it: no other thread is needed. Shared pages
@@ -12,6 +13,7 @@ use crate::{Allowed, Error};
 /// Only accesses of programs are dealt with, which needs no privilege.
 const USER_MODE_ONLY: i32 = 1;
 const API: u64 = 0xAA;
+const FEATURE_WP: u64 = 1;
 const FEATURE_SIGBUS: u64 = 1 << 7;
 const FEATURE_MINOR_SHMEM: u64 = 1 << 10;
 const FEATURE_WP_SHMEM: u64 = 1 << 12;
@@ -70,15 +72,25 @@ pub(crate) struct Userfault {
 }
 
 impl Userfault {
+    /// Opens one that tells of faults by signals.
     pub(crate) fn open() -> Result<Userfault, Error> {
+        Userfault::greet(USER_MODE_ONLY, FEATURE_SIGBUS | FEATURE_MINOR_SHMEM | FEATURE_WP_SHMEM)
+    }
+
+    /// Opens one that lets whoever writes a protected page wait, the kernel too if that is allowed.
+    pub(crate) fn open_waiting() -> Result<Userfault, Error> {
+        let features = FEATURE_WP | FEATURE_WP_SHMEM;
+        Userfault::greet(0, features).or_else(|_| Userfault::greet(USER_MODE_ONLY, features))
+    }
+
+    fn greet(flags: i32, features: u64) -> Result<Userfault, Error> {
         // SAFETY: it takes flags and returns a new file or an error.
-        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | USER_MODE_ONLY) };
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | flags) };
         if fd < 0 {
             return Err(Error::last("userfaultfd"));
         }
         // SAFETY: it is open, and has no other owner.
         let userfault = Userfault { fd: unsafe { OwnedFd::from_raw_fd(fd as i32) } };
-        let features = FEATURE_SIGBUS | FEATURE_MINOR_SHMEM | FEATURE_WP_SHMEM;
         userfault.ask(
             "greeting userfaultfd",
             IOCTL_API,
@@ -98,8 +110,22 @@ impl Userfault {
     }
 
     pub(crate) fn register(&self, base: NonNull<u8>, bytes: usize) -> Result<(), Error> {
+        self.register_for(base, bytes, MODE_MISSING | MODE_WP | MODE_MINOR)
+    }
+
+    /// Lets all writers of pages wait from now on, until this is dropped.
+    pub(crate) fn hold_writes(&self, base: NonNull<u8>, bytes: usize) -> Result<(), Error> {
+        self.register_for(base, bytes, MODE_WP)?;
         let (start, len) = (base.as_ptr() as u64, bytes as u64);
-        let mode = MODE_MISSING | MODE_WP | MODE_MINOR;
+        self.ask(
+            "protecting pages with userfaultfd",
+            IOCTL_WRITEPROTECT,
+            &mut WriteProtect { start, len, mode: WRITEPROTECT_WP },
+        )
+    }
+
+    fn register_for(&self, base: NonNull<u8>, bytes: usize, mode: u64) -> Result<(), Error> {
+        let (start, len) = (base.as_ptr() as u64, bytes as u64);
         self.ask(
             "registering with userfaultfd",
             IOCTL_REGISTER,

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array::{self, as_array, contiguous, plain_dtype, scalar};
-use crate::error::{Raise, bad_argument};
+use crate::error::bad_argument;
 use crate::number::{Fold, Folder, Number, folder, no_summand, of_summand};
 use crate::team::TeamShared;
 use crate::window::read_shape;
@@ -260,7 +260,7 @@ impl GlobalArray {
             })?
         };
         let blocks = UnsafeCell::new(Some(blocks));
-        Ok(GlobalArray { team: team.clone(), blocks, shape, descr: descr.unbind(), number })
+        Ok(GlobalArray { team: team.for_user(), blocks, shape, descr: descr.unbind(), number })
     }
 
     fn run<R>(
@@ -485,7 +485,6 @@ impl GlobalArray {
         // SAFETY: within a use of the context.
         let Some(blocks) = (unsafe { (*self.blocks.get()).take() }) else { return Ok(()) };
         let freed = self.team.access.released(py, || blocks.free());
-        drop(entered);
-        freed.raise(py)
+        self.team.end_use(py, entered, freed)
     }
 }

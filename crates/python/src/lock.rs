@@ -27,7 +27,11 @@ unsafe impl<L, G> Sync for Slot<L, G> {}
 
 impl<L, G> Slot<L, G> {
     fn new(team: &Arc<TeamShared>, lock: L) -> Slot<L, G> {
-        Slot { team: team.clone(), lock: UnsafeCell::new(Some(lock)), held: UnsafeCell::new(None) }
+        Slot {
+            team: team.for_user(),
+            lock: UnsafeCell::new(Some(lock)),
+            held: UnsafeCell::new(None),
+        }
     }
 
     fn access(&self) -> &Access {
@@ -115,12 +119,12 @@ impl<L, G> Slot<L, G> {
     ) -> PyResult<()> {
         let entered = self.access().enter(py)?;
         self.check_free(py, &entered)?;
-        let team = self.team.team(py, &entered)?;
+        let team = self.team.team_of_user(py, &entered)?;
         // SAFETY: within a use of the context, and no guard borrows the lock.
         let Some(lock) = (unsafe { (*self.lock.get()).take() }) else { return Ok(()) };
         let freed = self.access().released(py, || free(lock, &team));
-        drop((team, entered));
-        freed.raise(py)
+        drop(team);
+        self.team.end_use(py, entered, freed)
     }
 }
 

@@ -196,7 +196,7 @@ impl HashMap {
         let table = team.run(py, |team| make_table(team, sizes, &options))?;
         let is_slow = locked || !team.access.is_one_node;
         let table = UnsafeCell::new(Some(table));
-        Ok(HashMap { team: team.clone(), table, key, value, is_slow })
+        Ok(HashMap { team: team.for_user(), table, key, value, is_slow })
     }
 
     /// Runs an operation on the table.
@@ -365,11 +365,11 @@ impl HashMap {
     /// Gives its memory back. Collective.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
         let entered = self.team.access.enter(py)?;
-        let team = self.team.team(py, &entered)?;
+        let team = self.team.team_of_user(py, &entered)?;
         // SAFETY: within a use of the context.
         let Some(table) = (unsafe { (*self.table.get()).take() }) else { return Ok(()) };
         let freed = self.team.access.released(py, || table.free(&team));
-        drop((team, entered));
-        freed.raise(py)
+        drop(team);
+        self.team.end_use(py, entered, freed)
     }
 }

@@ -54,32 +54,29 @@ impl Scope {
     /// Adds a transfer. The fabric bears only so many: if they are too many, the oldest is waited
     /// for.
     fn add(&self, py: Python<'_>, added: Underway) -> PyResult<()> {
+        self.state().underway.push_back(added);
+        let entered = self.access.enter(py)?;
+        let context = entered.context();
+        let most = context.job().caps.outstanding_max.max(1) as usize;
         let oldest = {
-            let entered = self.access.enter(py)?;
-            let most = entered.context().job().caps.outstanding_max.max(1) as usize;
             let mut state = self.state();
-            state.underway.push_back(added);
             if state.underway.len() < most { None } else { state.underway.pop_front() }
         };
-        match oldest {
-            None => Ok(()),
-            Some(Underway { request, array, _memory }) => {
-                let waited =
-                    self.access.run(py, true, |context| request.into_inner().wait(context));
-                drop(array);
-                waited
-            }
-        }
+        let Some(Underway { request, array, _memory }) = oldest else { return Ok(()) };
+        let waited = self.access.released(py, || request.into_inner().wait(context));
+        drop((entered, array));
+        waited.raise(py)
     }
 
     fn wait_all(&self, py: Python<'_>) -> PyResult<()> {
-        let all = std::mem::take(&mut self.state().underway);
-        if all.is_empty() {
+        if self.state().underway.is_empty() {
             return Ok(());
         }
+        // If another thread is in a call, they stay under way, and keep their arrays.
+        let entered = self.access.enter(py)?;
+        let all = std::mem::take(&mut self.state().underway);
         let (requests, arrays): (Vec<_>, Vec<_>) =
             all.into_iter().map(|each| (each.request, (each.array, each._memory))).unzip();
-        let entered = self.access.enter(py)?;
         let context = entered.context();
         // All of them, also after one has failed: their arrays are in use until then.
         let waited = self.access.released(py, || {

@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use farside::{Detached, Rank, Result};
 use pyo3::prelude::*;
@@ -30,8 +31,19 @@ pub(crate) struct TeamShared {
 
 enum Group {
     World,
-    /// A team that was made by a split; `None` once it was freed.
-    Split(UnsafeCell<Option<Detached>>),
+    Split(Split),
+}
+
+/// The group of a team that was made by a split. What was made with it uses it, also after the
+/// program has freed the team: it goes with the last of them.
+struct Split {
+    /// `None` once it has gone.
+    group: UnsafeCell<Option<Detached>>,
+    /// How many windows, arrays, maps and locks of it are not freed yet. Those that the program
+    /// drops without freeing them count for ever.
+    users: AtomicU32,
+    /// True once the program has freed the team.
+    is_freed: AtomicBool,
 }
 
 // SAFETY: the group is used within `Access::enter` only, by one thread at a time.
@@ -49,8 +61,20 @@ impl TeamShared {
         matches!(self.group, Group::World)
     }
 
-    /// Returns the team, within a use of its context.
+    /// Returns the team for a call of the program, within a use of its context.
     pub(crate) fn team<'a>(
+        &'a self,
+        py: Python<'_>,
+        entered: &Entered<'a>,
+    ) -> PyResult<farside::Team<'a>> {
+        match &self.group {
+            Group::Split(split) if split.is_freed.load(Ordering::Relaxed) => Err(was_freed(py)),
+            _ => self.team_of_user(py, entered),
+        }
+    }
+
+    /// Returns the team for what was made with it, within a use of its context.
+    pub(crate) fn team_of_user<'a>(
         &'a self,
         py: Python<'_>,
         entered: &Entered<'a>,
@@ -58,27 +82,64 @@ impl TeamShared {
         match &self.group {
             Group::World => Ok(entered.world().ok_or_else(|| not_the_world(py))?.team()),
             // SAFETY: within a use of the context, which is one at a time.
-            Group::Split(group) => match unsafe { &*group.get() } {
+            Group::Split(split) => match unsafe { &*split.group.get() } {
                 Some(group) => Ok(group.attach(entered.context())),
-                None => Err(bad_state(py, "the team was freed")),
+                None => Err(was_freed(py)),
             },
         }
+    }
+
+    /// Returns the team for something that was made with it, and counts that as a user, until
+    /// [`TeamShared::end_use`].
+    pub(crate) fn for_user(self: &Arc<TeamShared>) -> Arc<TeamShared> {
+        if let Group::Split(split) = &self.group {
+            split.users.fetch_add(1, Ordering::Relaxed);
+        }
+        self.clone()
+    }
+
+    /// Ends the use of the team by something that the members have freed, with `freed` as the
+    /// result. Collective if that was successful: the last one takes a freed team with it.
+    pub(crate) fn end_use(
+        &self,
+        py: Python<'_>,
+        entered: Entered<'_>,
+        freed: Result<()>,
+    ) -> PyResult<()> {
+        if let Group::Split(split) = &self.group {
+            split.users.fetch_sub(1, Ordering::Relaxed);
+        }
+        let freed = freed.and_then(|()| self.free_if_unused(py, &entered));
+        drop(entered);
+        freed.raise(py)
+    }
+
+    /// Frees the group of a freed team that nothing uses any more.
+    fn free_if_unused(&self, py: Python<'_>, entered: &Entered<'_>) -> Result<()> {
+        let Group::Split(split) = &self.group else { return Ok(()) };
+        if !split.is_freed.load(Ordering::Relaxed) || split.users.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        // SAFETY: within a use of the context, which is one at a time; nothing borrows the group.
+        let group = unsafe { (*split.group.get()).take() };
+        let context = entered.context();
+        group.map_or(Ok(()), |group| self.access.released(py, || group.free(context)))
     }
 
     /// Returns the team for as long as the job lasts.
     ///
     /// # Safety
     ///
-    /// What is made from it is used only within `enter`, keeps this, and is forgotten, not dropped,
-    /// once the job was left or the team was freed.
+    /// What is made from it is used only within `enter`, keeps what [`TeamShared::for_user`] gives,
+    /// and is forgotten, not dropped, unless it is freed and ends its use.
     pub(crate) unsafe fn team_for_ever(
         &self,
         py: Python<'_>,
         entered: &Entered<'_>,
     ) -> PyResult<farside::Team<'static>> {
         let team = self.team(py, entered)?;
-        // SAFETY: neither the world nor the group moves before the job is left or the team freed;
-        // the rest is the caller's promise.
+        // SAFETY: the world does not move before the job is left, nor the group while it has a
+        // user; the rest is the caller's promise.
         Ok(unsafe { std::mem::transmute::<farside::Team<'_>, farside::Team<'static>>(team) })
     }
 
@@ -122,10 +183,19 @@ impl TeamShared {
         })?;
         Ok(made.map(|(group, members)| TeamShared {
             access: self.access.clone(),
-            group: Group::Split(UnsafeCell::new(Some(group))),
+            group: Group::Split(Split {
+                group: UnsafeCell::new(Some(group)),
+                users: AtomicU32::new(0),
+                is_freed: AtomicBool::new(false),
+            }),
             members,
         }))
     }
+}
+
+#[cold]
+fn was_freed(py: Python<'_>) -> PyErr {
+    bad_state(py, "the team was freed")
 }
 
 impl Team {
@@ -170,17 +240,15 @@ impl Team {
         part.map(Team::of).ok_or_else(|| bad_state(py, "a team of this node has no members"))
     }
 
-    /// Gives back what a team that was made by a split needs for its collectives. Collective.
+    /// Ends a team that was made by a split. Collective. What the members made with it can still be
+    /// used; when the last of that is freed, the team's memory is given back.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
-        let Group::Split(group) = &self.shared.group else {
+        let Group::Split(split) = &self.shared.group else {
             return Err(bad_state(py, "the team of all ranks lasts as long as the job"));
         };
         let entered = self.shared.access.enter(py)?;
-        // SAFETY: within a use of the context, which is one at a time; what borrowed the group is
-        // forgotten, not dropped.
-        let Some(group) = (unsafe { (*group.get()).take() }) else { return Ok(()) };
-        let context = entered.context();
-        let freed = self.shared.access.released(py, || group.free(context));
+        split.is_freed.store(true, Ordering::Relaxed);
+        let freed = self.shared.free_if_unused(py, &entered);
         drop(entered);
         freed.raise(py)
     }

@@ -323,6 +323,9 @@ impl Window {
             block.use_packed(&mut packed);
         }
         let scale = scale.map(|scale| as_array(scale, self.descr(py))).transpose()?;
+        if scale.as_ref().is_some_and(|scale| scale.len() != 1) {
+            return Err(bad_argument(py, "a scale is one number"));
+        }
         let factor = scale.as_ref().map_or(std::ptr::null(), |one| array::data(one).cast_const());
         let call = ScaledSum { window: self, rank, block: &block, factor };
         of_summand!(number, accumulate(py, &call), none())?;
@@ -347,7 +350,7 @@ fn accumulate<T: Summand>(py: Python<'_>, call: &ScaledSum<'_>) -> PyResult<()> 
     let data = unsafe { std::slice::from_raw_parts(block.memory.cast::<T>(), bytes / size) };
     let scale = match factor.is_null() {
         true => T::ONE,
-        // SAFETY: a scalar array has one element, which may not be aligned.
+        // SAFETY: an array of one element, which may not be aligned.
         false => unsafe { factor.cast::<T>().read_unaligned() },
     };
     let to = window.memory().at(rank, block.offset).cast::<T>();

@@ -119,7 +119,7 @@ impl Window {
         let shapes = Shapes::read(&all, &says, &members, team.access.size);
         let shared = Shared {
             memory,
-            team: team.clone(),
+            team: team.for_user(),
             item,
             number: Number::of(&descr),
             descr: descr.unbind(),
@@ -451,11 +451,13 @@ impl Window {
             py.import("gc")?.call_method0("collect")?;
             views[0] = Arc::strong_count(&self.shared.views) as u64 - 1;
         }
-        let memory = self.memory().clone();
-        self.shared.team.run(py, |team| {
+        let (memory, shared) = (self.memory().clone(), &self.shared.team);
+        let entered = shared.access.enter(py)?;
+        let team = shared.team_of_user(py, &entered)?;
+        let freed = shared.access.released(py, || {
             let all = team.all_gather(&views)?;
             match all.iter().position(|&views| views > 0) {
-                None => memory.free(team),
+                None => memory.free(&team),
                 Some(at) => Err(Error::InvalidState(format!(
                     "{} still has {} views of this window: delete the arrays that own_view and \
                      near_view gave before it is freed",
@@ -463,9 +465,14 @@ impl Window {
                     all[at]
                 ))),
             }
-        })?;
+        });
+        drop(team);
+        if freed.is_err() {
+            drop(entered);
+            return freed.raise(py);
+        }
         self.shared.is_freed.store(true, Ordering::Relaxed);
-        Ok(())
+        shared.end_use(py, entered, freed)
     }
 
     fn __enter__(slf: Py<Window>) -> Py<Window> {

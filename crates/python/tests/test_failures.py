@@ -188,6 +188,35 @@ def test_an_interrupt_ends_every_rank(tmp_path: Path) -> None:
         assert job.wait(timeout=60) != 0
 
 
+@pytest.mark.parametrize("nodes", ["1", "2"])
+def test_children_that_exit_are_not_their_rank(tmp_path: Path, nodes: str) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(
+        textwrap.dedent(
+            """
+            import farside, os, sys
+            world = farside.join()
+            w = world.window(1, "i8")
+            for forker in range(world.size):
+                if world.rank == forker:
+                    child = os.fork()
+                    if child == 0:
+                        sys.exit()
+                    assert os.waitpid(child, 0)[1] == 0
+                    w.store((forker + 1) % world.size, 0, forker + 1)
+                world.sync()
+                if world.rank == (forker + 1) % world.size:
+                    assert w.load(world.rank, 0) == forker + 1
+                world.barrier()
+            print("done")
+            """
+        )
+    )
+    line = [command(), "run", "-n", "2", "--nodes", nodes, "--timeout", "60"]
+    ran = subprocess.run([*line, sys.executable, str(file)], capture_output=True, text=True)
+    assert ran.returncode == 0 and ran.stdout.count("done") == 2, ran
+
+
 def test_local_returns_results_and_output(capsys: pytest.CaptureFixture[str]) -> None:
     scale = 3
 

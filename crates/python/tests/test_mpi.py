@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from fabrics import every_fabric
@@ -153,3 +155,58 @@ def test_collectives_of_mpi(world: farside.World, fabric: str) -> None:
     with pytest.raises(MPI.Exception):
         MPI.Win.Allocate(1 << 60, comm=comm)
     comm.Barrier()
+
+
+@every_fabric
+def test_windows_outlive_their_communicator(world: farside.World, fabric: str) -> None:
+    from farside.mpi import MPI
+
+    comm = MPI.COMM_WORLD
+    half = comm.Split(comm.rank % 2)
+    assert half is not None
+    win = MPI.Win.Allocate(64, 8, comm=half)
+    rank, size, members = half.rank, half.size, half.members
+    half.Free()
+    others = [comm.Dup() for _ in range(4)]
+    win.Fence()
+    win.Put(np.full(8, float(comm.rank)), (rank + 1) % size)
+    win.Fence()
+    own = np.ndarray(buffer=win.tomemory(), dtype="d", shape=(8,))
+    assert own.tolist() == [float(members[rank - 1])] * 8
+    for other in others:
+        other.Free()
+    win.Free()
+
+
+@pytest.mark.farside(ranks=2)
+def test_memory_of_a_freed_window_is_the_programs_alone(world: farside.World) -> None:
+    from farside.mpi import MPI
+
+    # So long that it has pages of its own, which grow with it.
+    data = np.full(1 << 17, 1.0)
+    MPI.Win.Create(data, 8).Free()
+    win = MPI.Win.Allocate(data.nbytes, 8)
+    other = np.ndarray(buffer=win.tomemory(), dtype="d", shape=data.shape)
+    other[...] = 5
+    data.resize(1 << 18, refcheck=False)
+    data[...] = 3
+    assert (other == 5).all()
+    del other
+    win.Free()
+
+
+@pytest.mark.farside(ranks=2)
+def test_memory_of_a_file_is_not_shared(world: farside.World, tmp_path: Path) -> None:
+    from farside.mpi import MPI
+
+    path = tmp_path / f"of-{world.rank}"
+    mapped = np.memmap(path, "f8", mode="w+", shape=1024)
+    with pytest.raises(farside.InvalidState, match="shared already"):
+        MPI.Win.Create(mapped, 8)
+    window = world.window(1024, "f8")
+    with pytest.raises(farside.InvalidState, match="shared already"):
+        MPI.Win.Create(window.own_view(), 8)
+    mapped[...] = 7
+    mapped.flush()
+    assert (np.fromfile(path) == 7).all()
+    world.barrier()

@@ -258,3 +258,41 @@ def test_global_arrays(world: farside.World, fabric: str, tmp_path: Path) -> Non
     with pytest.raises(IndexError):
         ring[100]
     world.barrier()
+
+
+@every_fabric
+def test_what_a_team_made_outlives_it(world: farside.World, fabric: str) -> None:
+    team = world.split(world.rank % 2)
+    assert team is not None
+    right = team.members[(team.index + 1) % team.size]
+    window, counts = team.window(4, "i8"), team.epoch_window(4, "i8")
+    array, table = farside.GlobalArray(team, 2 * team.size, "i8"), team.hash_map("i8", "i8")
+    lock, rw_lock = team.new_lock(team.members[0]), team.new_rw_lock(team.members[0])
+    team.free()
+    team.free()
+    with pytest.raises(farside.InvalidState):
+        team.barrier()
+    with pytest.raises(farside.InvalidState):
+        team.window(4, "i8")
+    # What lay in the freed group's place before.
+    clutter = [world.split(0) for _ in range(4)]
+    window.put(right, slice(None), np.full(4, world.rank))
+    array.fill(world.rank % 2)
+    array.sync()
+    assert array.sum() == 2 * team.size * (world.rank % 2)
+    counts.fence()
+    counts.put(right, 0, np.full(4, world.rank))
+    counts.last_fence()
+    left = team.members[team.index - 1]
+    assert counts.own_view().tolist() == [left] * 4
+    with lock:
+        table[world.rank] = world.rank
+    rw_lock.acquire_write()
+    rw_lock.release()
+    for part in clutter:
+        assert part is not None
+        part.free()
+    for made in (table, lock, rw_lock, counts, array, window):
+        made.free()
+    with pytest.raises(farside.InvalidState):
+        team.barrier()

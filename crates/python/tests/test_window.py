@@ -186,6 +186,11 @@ def test_accumulate(world: farside.World, fabric: str) -> None:
         assert np.array_equal(w[0], expected * world.size), name
         world.barrier()
         w.free()
+    w = world.window(2, "i4")
+    for scale in (np.arange(4)[4:], np.arange(2), []):
+        with pytest.raises(ValueError, match="one number"):
+            w.accumulate(0, 0, 1, scale=scale)
+    w.free()
     w = world.window(2, "i2")
     with pytest.raises(farside.Unsupported, match="accumulate of int16"):
         w.accumulate(0, 0, 1)
@@ -327,3 +332,39 @@ def test_windows_come_and_go(world: farside.World) -> None:
     before = resident()
     cycle(5000 if LONG else 800)
     assert resident() < before + (4 << 20), (before, resident())
+
+
+@every_fabric
+def test_a_scope_that_cannot_end_keeps_its_transfers(world: farside.World, fabric: str) -> None:
+    w, flag = world.window(8 << 20, "u1"), world.window(1, "i8")
+    w.own_view()[...] = 7
+    world.sync()
+    if world.rank != 0:
+        flag.wait(0, "==", 1)
+        world.barrier()
+        world.sync()
+        return
+
+    def meet() -> None:
+        while True:
+            try:
+                return world.barrier()
+            except farside.InvalidState:
+                """The first thread is in a call."""
+
+    others = flag.on(world.context())
+    scope, busy = world.scope(), threading.Thread(target=meet)
+    with pytest.raises(farside.InvalidState, match="another thread"), scope:
+        got = scope.get(w, world.size - 1, slice(None))
+        busy.start()
+        while True:
+            try:
+                world.fence()
+            except farside.InvalidState:
+                break
+    for rank in range(1, world.size):
+        others.store(rank, 0, 1)
+    busy.join()
+    scope.wait()
+    assert (got == 7).all()
+    world.sync()

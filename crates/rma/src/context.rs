@@ -42,6 +42,7 @@ trait EachThreadTakesAContextOfItsOwn {}
 /// What a context is made of.
 pub(crate) struct Parts {
     fabric: OwnConnection,
+    id: ContextId,
     rank: Rank,
     ranks: u32,
     /// Whether the processor's atomics may be used on near memory.
@@ -70,6 +71,16 @@ pub(crate) struct Parts {
     pub(crate) calls: PostedCalls,
     /// What is told of places and of own memory, if this job is checked for races.
     watch: Option<Arc<dyn Watch>>,
+}
+
+/// One context of all: as long as one of these is there, no other context has it.
+#[derive(Debug, Clone)]
+pub(crate) struct ContextId(Arc<()>);
+
+impl PartialEq for ContextId {
+    fn eq(&self, other: &ContextId) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 // SAFETY: nobody has `Parts` but a `Context`, which is not `Sync`: no reference to them gets to
@@ -108,6 +119,7 @@ impl Context {
         let polling = Polling::new(&job);
         let watch = fabric.watch();
         let parts = Parts {
+            id: ContextId(Arc::new(())),
             rank,
             ranks,
             direct_atomics,
@@ -130,6 +142,11 @@ impl Context {
             fabric: OwnConnection::new(fabric),
         };
         Ok(Context { parts, alone: PhantomData })
+    }
+
+    /// Tells it from all other contexts.
+    pub(crate) fn id(&self) -> ContextId {
+        self.parts.id.clone()
     }
 
     /// Returns this rank's number.
@@ -470,16 +487,16 @@ impl Context {
         scope: &FailureScope<'_>,
         purpose: &dyn Fn() -> Purpose,
     ) -> Result<Reply> {
+        let under_way = UnderWay { context: self, ticket };
         let waiting = Waiting::new(self, purpose, Event::Done(ticket), scope);
-        loop {
-            if let Some(reply) = self.parts.fabric.poll(ticket)? {
-                return Ok(reply);
+        let done = loop {
+            match self.parts.fabric.poll(ticket).transpose() {
+                Some(done) => break done,
+                None => drop(self.wait_event(&waiting, None)?),
             }
-            if let Err(error) = self.wait_event(&waiting, None) {
-                self.parts.fabric.cancel(ticket);
-                return Err(error);
-            }
-        }
+        };
+        std::mem::forget(under_way);
+        done
     }
 
     /// Fails if `peer` was lost. One load, as long as no rank was.
@@ -497,5 +514,18 @@ impl Context {
     /// ends now.
     pub fn loss_among(&self, ranks: impl IntoIterator<Item = Rank>) -> Option<Loss> {
         self.job().first_loss(ranks).inspect(|&loss| self.note_reason(loss))
+    }
+}
+
+/// An operation that somebody waits for. If the wait ends before it, by an error or because what
+/// is called meanwhile panics, the operation is given up: nothing touches its buffer any more.
+struct UnderWay<'c> {
+    context: &'c Context,
+    ticket: Ticket,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.context.fabric().cancel(self.ticket);
     }
 }

@@ -2,6 +2,7 @@
 //! scope, until they are complete.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 
 use farside_fabric::{Hint, Rank, Reply, Result, Started, Ticket};
@@ -51,7 +52,7 @@ impl Context {
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
     ) -> Result<R> {
-        // Should `body` panic, dropping this completes what is under way.
+        // Should `body` or a wait panic, dropping this gives up what is under way.
         let outstanding = Outstanding { context: self, tickets: RefCell::default() };
         let scope = Scope { outstanding: &outstanding, scope: PhantomData, env: PhantomData };
         let result = body(&scope);
@@ -253,7 +254,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// The transfers of a scope that were not waited for yet.
 struct Outstanding<'env> {
     context: &'env Context,
-    tickets: RefCell<Vec<(Ticket, Rank)>>,
+    tickets: RefCell<VecDeque<(Ticket, Rank)>>,
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
@@ -293,7 +294,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     #[track_caller]
     fn enter(&self, ticket: Option<Ticket>, peer: Rank) -> Option<(Ticket, Rank)> {
         let entry = (ticket?, peer);
-        self.outstanding.tickets.borrow_mut().push(entry);
+        self.outstanding.tickets.borrow_mut().push_back(entry);
         Some(entry)
     }
 }
@@ -301,22 +302,27 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 impl Outstanding<'_> {
     #[track_caller]
     fn complete_all(&self) -> Result<()> {
-        let pending = std::mem::take(&mut *self.tickets.borrow_mut());
         // Every one is waited for, also after one has failed: their buffers are about to be given
         // back.
         let mut first_error = Ok(());
-        for (ticket, peer) in pending {
+        while let Some((ticket, peer)) = self.take_first() {
             let completed = self.context.complete(ticket, peer);
             first_error = first_error.and(completed.map(|_| ()));
         }
         first_error
     }
+
+    fn take_first(&self) -> Option<(Ticket, Rank)> {
+        self.tickets.borrow_mut().pop_front()
+    }
 }
 
 impl Drop for Outstanding<'_> {
     fn drop(&mut self) {
-        // Empty unless the body panicked; then its panic is what is reported.
-        let _ = self.complete_all();
+        // Empty unless something has panicked. Waiting could panic again.
+        while let Some((ticket, _)) = self.take_first() {
+            self.context.fabric().cancel(ticket);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::panic::Location;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use farside_fabric::{
@@ -17,8 +18,9 @@ pub(crate) struct Segment {
     /// How many ranks the job has.
     ranks: u32,
     /// The parts that plain instructions reach, from this rank's on; ranks in between that they do
-    /// not reach have `None`.
-    first_near: Rank,
+    /// not reach have `None`. Once the segment is freed, the first is none of the job's: then
+    /// nothing is near, and operations through handles that outlived it fail in the fabric.
+    first_near: AtomicU32,
     near: Box<[Option<Near>]>,
     lengths: Lengths,
     pub(crate) members: Arc<[Rank]>,
@@ -124,7 +126,7 @@ impl Segment {
         Ok(Segment {
             id,
             ranks,
-            first_near,
+            first_near: AtomicU32::new(first_near.0),
             near,
             lengths,
             members,
@@ -166,21 +168,31 @@ impl Segment {
         self.traffic == Traffic::Counted
     }
 
+    /// Lets no operation reach its memory by plain instructions any more: that may be another
+    /// segment's soon.
+    pub(crate) fn end(&self) {
+        self.first_near.store(self.ranks, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn near_part(&self, rank: Rank) -> Option<&Near> {
+        // Ranks ahead of the first come out far beyond the end.
+        let first = self.first_near.load(Ordering::Relaxed);
+        self.near.get(rank.0.wrapping_sub(first) as usize)?.as_ref()
+    }
+
     /// A rank's part, if plain instructions reach it.
     #[inline(always)]
     pub(crate) fn near(&self, rank: Rank) -> Option<&Mapped> {
-        // Ranks ahead of the first come out far beyond the end.
-        let part = self.near.get(rank.0.wrapping_sub(self.first_near.0) as usize)?;
-        part.as_ref().map(|part| &part.mapped)
+        self.near_part(rank).map(|part| &part.mapped)
     }
 
     /// A rank's part.
     #[inline]
     pub(crate) fn part(&self, rank: Rank) -> Result<Part<'_>> {
-        // Ranks ahead of the first come out far beyond the end.
-        match self.near.get(rank.0.wrapping_sub(self.first_near.0) as usize) {
-            Some(Some(part)) => Ok(Part { near: Some(&part.mapped), bytes: part.bytes }),
-            _ => self.far_part(rank),
+        match self.near_part(rank) {
+            Some(part) => Ok(Part { near: Some(&part.mapped), bytes: part.bytes }),
+            None => self.far_part(rank),
         }
     }
 

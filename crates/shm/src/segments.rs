@@ -1,7 +1,7 @@
 //! The tables of segments: which pieces of a rank's arena have which names.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use farside_fabric::{Error, Mapped, Rank, Result, SegmentId};
 
@@ -40,6 +40,8 @@ impl Job {
             value: SEGMENTS + 1,
             limit: SEGMENTS,
         })?;
+        // Whoever reads one of these in the place of a freed segment's finds that its name is gone.
+        fence(Ordering::Release);
         entry.offset.store(offset, Ordering::Relaxed);
         entry.bytes.store(bytes, Ordering::Relaxed);
         entry.is_excluded.store(0, Ordering::Relaxed);
@@ -78,7 +80,11 @@ impl Job {
         let entry = self.find(rank, segment)?;
         let (offset, bytes) =
             (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
-        self.piece(rank, offset, bytes).ok_or(Error::NoSegment { rank, segment })
+        // The entry may have been given to another segment meanwhile.
+        fence(Ordering::Acquire);
+        let is_still_there = entry.id.load(Ordering::Relaxed) == segment.0;
+        let piece = is_still_there.then(|| self.piece(rank, offset, bytes)).flatten();
+        piece.ok_or(Error::NoSegment { rank, segment })
     }
 
     fn probe(&self, rank: Rank, segment: SegmentId) -> impl Iterator<Item = &Entry> {
@@ -121,6 +127,29 @@ mod tests {
         let mut byte = [1];
         assert!(job.segment(Rank(0), SegmentId(10)).unwrap().get(4999, &mut byte));
         assert_eq!(byte, [0]);
+    }
+
+    #[test]
+    fn an_entry_that_is_used_again_is_not_taken_for_the_old_one() {
+        let job = job(1);
+        let rank = Rank(0);
+        // Both are looked for in the same place first.
+        let (old, new) = (SegmentId(5), SegmentId(5 + SEGMENTS));
+        std::thread::scope(|scope| {
+            let owner = scope.spawn(|| {
+                for _ in 0..20_000 {
+                    for (segment, bytes) in [(old, 1), (new, 2)] {
+                        job.publish(rank, segment, 4096 * bytes, bytes).unwrap();
+                        job.retract(rank, segment).unwrap();
+                    }
+                }
+            });
+            while !owner.is_finished() {
+                if let Ok(part) = job.segment(rank, old) {
+                    assert_eq!(part.bytes(), 1, "the length of the other one");
+                }
+            }
+        });
     }
 
     #[test]

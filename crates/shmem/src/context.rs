@@ -60,7 +60,8 @@ pub(crate) struct Ctx {
 // has promised to keep threads apart.
 unsafe impl Sync for Ctx {}
 
-static CONTEXTS: Table<Ctx> = Table::new("context");
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+static CONTEXTS: Table<Ctx> = unsafe { Table::new("context") };
 
 impl Ctx {
     /// The default context.

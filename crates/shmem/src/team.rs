@@ -44,7 +44,8 @@ pub(crate) struct TeamState {
 // SAFETY: by the specification, the collectives of a team are made by one thread at a time.
 unsafe impl Sync for TeamState {}
 
-static TEAMS: Table<TeamState> = Table::new("team");
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+static TEAMS: Table<TeamState> = unsafe { Table::new("team") };
 
 impl TeamState {
     pub(crate) fn new(

@@ -60,7 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["farside", "farside-epoch", "farside-sync", "farside-rma", "farside-fabric"],
     ),
     ("farside-handles", &["farside-fabric"]),
-    ("farside-overlay", &["farside"]),
+    ("farside-overlay", &["farside", "farside-pager"]),
     ("farside-capi", &["farside", "farside-handles", "farside-overlay"]),
     ("farside-shmem", &["farside", "farside-handles", "farside-overlay"]),
     ("farside-mpi", &["farside", "farside-overlay"]),

@@ -126,13 +126,24 @@ impl SharedRun for SharedSor {
                 let (above, beside, below) = (other(row - 1)?, other(row)?, other(row + 1)?);
                 let mine = machine.dsm.view_mut(grids[colour], sor.row(row))?;
                 let inside = sor.inside(row, colour);
-                let around = Around {
-                    above: above.slice(inside.clone()).iter(),
-                    below: below.slice(inside.clone()).iter(),
-                    left: beside.slice(0..sor.half - 1).iter(),
-                    right: beside.slice(1..sor.half).iter(),
+                // SAFETY: between two barriers, ranks store to points of one colour, each to its own
+                // rows, and load points of the other.
+                let [above, below, left, right, mine] = unsafe {
+                    [
+                        above.slice(inside.clone()).cells(),
+                        below.slice(inside.clone()).cells(),
+                        beside.slice(0..sor.half - 1).cells(),
+                        beside.slice(1..sor.half).cells(),
+                        &mine.cells()[inside],
+                    ]
                 };
-                relax(&mine.cells()[inside], around);
+                let around = Around {
+                    above: above.iter().map(Cell::get),
+                    below: below.iter().map(Cell::get),
+                    left: left.iter().map(Cell::get),
+                    right: right.iter().map(Cell::get),
+                };
+                relax(mine, around);
                 machine.computes(FLOPS * sor.half);
             }
             machine.dsm.barrier()?;

@@ -27,7 +27,7 @@ pub fn full_fence() {
 ///
 /// `to` must be mapped shared memory and `from` readable private memory, both for `len` bytes.
 #[inline]
-pub(super) unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
+pub unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
     if len == 8 && to.addr().is_multiple_of(8) {
         // SAFETY: aligned and inside, by the caller's promise.
         unsafe {
@@ -48,7 +48,7 @@ pub(super) unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
 ///
 /// `from` must be mapped shared memory and `to` writable private memory, both for `len` bytes.
 #[inline]
-pub(super) unsafe fn copy_out(to: *mut u8, from: *const u8, len: usize) {
+pub unsafe fn copy_out(to: *mut u8, from: *const u8, len: usize) {
     if len == 8 && from.addr().is_multiple_of(8) {
         // SAFETY: aligned and inside, by the caller's promise.
         unsafe {

@@ -24,9 +24,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use portable_atomic::AtomicU128;
 
 use crate::operation::{Atomic, Width};
-use copy::{copy_in, copy_out};
 
-pub use copy::full_fence;
+pub use copy::{copy_in, copy_out, full_fence};
 pub use held::Held;
 pub use rows::Rows;
 pub use stripes::{Contender, Stripes};

@@ -246,11 +246,40 @@ static void handles_of_fortran(void)
     OK(MPI_Win_free(&win));
 }
 
+/* Memory that goes when MPI ends, by the callback of an attribute of MPI_COMM_SELF, and some that
+ * never does. */
+static unsigned char *kept;
+
+static int free_late(MPI_Comm comm, int key, void *value, void *state)
+{
+    (void)comm, (void)key, (void)state;
+    memset(value, 1, 100);
+    return MPI_Free_mem(value);
+}
+
+static void read_kept(void)
+{
+    if (kept[99] != 7)
+        _exit(4);
+}
+
+static void memory_at_the_end(void)
+{
+    int key;
+    void *late;
+    OK(MPI_Alloc_mem(100, MPI_INFO_NULL, &late));
+    OK(MPI_Alloc_mem(100, MPI_INFO_NULL, &kept));
+    memset(kept, 7, 100);
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_late, &key, NULL));
+    OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, late));
+    EQ(atexit(read_kept), 0);
+}
+
 static const struct test cases[] = {
     CASE(attributes_of_allocated), CASE(attributes_of_created), CASE(attributes_of_shared),
     CASE(attributes_of_dynamic), CASE(attributes_of_the_program), CASE(names), CASE(groups),
     CASE(hints_are_accepted), CASE(window_without_locks), CASE(hints_are_told),
-    CASE(error_handlers), CASE(handles_of_fortran),
+    CASE(error_handlers), CASE(handles_of_fortran), CASE(memory_at_the_end),
 };
 
 MAIN(cases)

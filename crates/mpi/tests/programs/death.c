@@ -23,6 +23,15 @@ static int need(int dead)
         code = MPI_Win_start(one, 0, win);
         return code == MPI_SUCCESS ? MPI_Win_complete(win) : code;
     }
+    /* A window that could not be freed refuses everything, also to be freed again. */
+    if (strcmp(place, "free") == 0) {
+        code = MPI_Win_free(&win);
+        if (MPI_Put(&value, 1, MPI_INT, me, 0, 1, MPI_INT, win) == MPI_SUCCESS
+            || MPI_Compare_and_swap(&value, &value, &value, MPI_INT, me, 0, win) == MPI_SUCCESS
+            || MPI_Win_fence(0, win) == MPI_SUCCESS || MPI_Win_free(&win) == MPI_SUCCESS)
+            return MPI_SUCCESS;
+        return code;
+    }
     /* Of memory that is gone with its process. */
     do
         code = MPI_Get(&value, 1, MPI_INT, dead, 0, 1, MPI_INT, win);

@@ -1,5 +1,6 @@
 /* Mistakes: each is refused with an error of its class, a text, and a window that goes on. */
 #include "case.h"
+#include <sys/mman.h>
 
 /* A window that returns errors, in a lock of all. */
 static MPI_Win make(int **base)
@@ -179,6 +180,10 @@ static void far_beyond_the_window(void)
     FAILS(MPI_Get(&value, 1, MPI_INT, right(), huge + huge / 2, 1, MPI_INT, win),
           MPI_ERR_RMA_RANGE);
     FAILS(MPI_Put(&value, 1, MPI_INT, right(), INTPTR_MAX, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+    /* In units of four bytes, these are 0 and 16 in 64 bits. */
+    FAILS(MPI_Put(&value, 1, MPI_INT, right(), 2 * huge, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Get(&value, 1, MPI_INT, right(), 2 * huge + 4, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+    EQ(value, 1);
     end_locked(win, base);
 }
 
@@ -367,6 +372,40 @@ static void handlers_of_the_program(void)
     end_locked(win, base);
 }
 
+/* Memory that is not there fails the accumulate that means it, and no other one. */
+static void accumulates_of_memory_that_is_gone(void)
+{
+    const size_t page = 1 << 16;
+    int value = 1, old, sum = 0;
+    MPI_Aint mine[2], theirs[2];
+    MPI_Win win;
+    if (ranks < 2)
+        return;
+    void *gone = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    OK(MPI_Win_attach(win, &sum, sizeof sum));
+    OK(MPI_Get_address(gone, &mine[0]));
+    OK(MPI_Get_address(&sum, &mine[1]));
+    MPI_Sendrecv(mine, 2, MPI_AINT, left(), 1, theirs, 2, MPI_AINT, right(), 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    OK(MPI_Win_lock_all(0, win));
+    for (int i = 0; i < 2; i++) {
+        FAILS(MPI_Accumulate(&value, 1, MPI_INT, right(), theirs[0], 1, MPI_INT, MPI_SUM, win),
+              MPI_ERR_RMA_RANGE);
+        OK(MPI_Accumulate(&value, 1, MPI_INT, right(), theirs[1], 1, MPI_INT, MPI_SUM, win));
+        FAILS(MPI_Compare_and_swap(&value, &value, &old, MPI_INT, right(), theirs[0], win),
+              MPI_ERR_RMA_RANGE);
+        OK(MPI_Fetch_and_op(&value, &old, MPI_INT, right(), theirs[1], MPI_SUM, win));
+    }
+    OK(MPI_Win_unlock_all(win));
+    settle(win);
+    EQ(sum, 4);
+    OK(MPI_Win_detach(win, &sum));
+    OK(MPI_Win_free(&win));
+    munmap(gone, page);
+}
+
 /* As many mistakes as one likes, all different. */
 static void hundreds_of_errors(void)
 {
@@ -386,7 +425,8 @@ static const struct test cases[] = {
     CASE(counts_below_zero), CASE(types_that_are_none), CASE(types_that_cannot_be_combined),
     CASE(operations_that_are_none), CASE(lock_types_that_are_none), CASE(groups_that_are_none),
     CASE(flavors_that_do_not_fit), CASE(windows_that_cannot_be), CASE(windows_that_are_none),
-    CASE(handlers_of_the_program), CASE(hundreds_of_errors),
+    CASE(handlers_of_the_program), CASE(accumulates_of_memory_that_is_gone),
+    CASE(hundreds_of_errors),
 };
 
 MAIN(cases)

@@ -1,5 +1,6 @@
 /* Windows over memory that MPI brings, and over memory of every kind that the program brings. */
 #include "case.h"
+#include <sys/wait.h>
 
 enum { LENGTH = 64 };
 
@@ -382,6 +383,24 @@ static void memory_comes_back(void)
     }
 }
 
+/* A child that a rank forks, and that exits as programs do, is not the rank. */
+static void children_that_exit(void)
+{
+    int *base, value = me + 1, status = 1;
+    MPI_Win win = make_ints(1, &base);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        exit(0);
+    EQ(waitpid(child, &status, 0), child);
+    EQ(status, 0);
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Put(&value, 1, MPI_INT, right(), 0, 1, MPI_INT, win));
+    OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
+    EQ(base[0], left() + 1);
+    OK(MPI_Win_free(&win));
+}
+
 static const struct test cases[] = {
     CASE(allocate), CASE(allocate_on_one_rank), CASE(allocate_nothing),
     CASE(allocate_very_little),
@@ -393,6 +412,7 @@ static const struct test cases[] = {
     CASE(create_twice_over_the_same), CASE(create_over_an_allocated_window),
     CASE(alloc_mem_of_many_sizes), CASE(many_at_once), CASE(made_and_freed_often),
     CASE(memory_comes_back),
+    CASE(children_that_exit),
 };
 
 MAIN(cases)

@@ -13,7 +13,7 @@ use farside::{Error, Rank, Result};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
 
-use crate::access::HELD_BYTES;
+use crate::access::{Access, HELD_BYTES};
 use crate::array::{self, check_writable, plain_dtype};
 use crate::error::{Raise, bad_argument, bad_state, raise};
 use crate::number::Number;
@@ -124,31 +124,38 @@ impl EpochWindow {
         let end = if len == 0 { start } else { (start + before + len).next_multiple_of(page) };
         let pages = start..end;
         let entered = team.access.enter(py)?;
-        let is_claimed = team.access.claim(&pages);
+        let is_private = farside_overlay::check_private(&pages).is_ok();
+        let is_claimed = is_private && team.access.claim(&pages);
         let lay_over = |memory: &Memory| match NonNull::new(at.wrapping_sub(before)) {
             // SAFETY: the pages are the array's, which is kept, and its neighbours'. The memory is
-            // fresh. The interpreter's lock is held, so that no other thread of Python writes them.
+            // fresh. The interpreter's lock is held, so that no other thread of Python writes them
+            // where the system cannot let them wait.
             Some(first) if len > 0 => unsafe {
-                farside_overlay::lay_over(memory, team.access.rank, first)
+                farside_overlay::lay_over_shared(memory, team.access.rank, first)
             },
             _ => Ok(()),
         };
         // SAFETY: the window is used within `enter`, keeps the team, and is forgotten in the end.
         let members = unsafe { team.team_for_ever(py, &entered)? };
+        let mut is_laid = false;
         let made = (|| {
             check_claims(&members, is_claimed)?;
             let memory = Memory::allocate(&members, pages.len() as u64)?;
             lay_over(&memory)?;
+            is_laid = true;
             let parts = parts(&members, (before as u64, len as u64))?;
             let window = Window::attach(members, memory.clone().window::<u8>()?, options)?;
             Ok((window, memory, parts))
         })();
         drop(entered);
-        if made.is_err() && is_claimed {
-            team.access.unclaim(&pages);
+        let attached = array.map(|array| Attached { array: array.clone().unbind(), pages });
+        if let Some(attached) = attached.as_ref().filter(|_| made.is_err() && is_claimed) {
+            match is_laid {
+                true => drop(attached.give_back(py, &team.access)),
+                false => team.access.unclaim(&attached.pages),
+            }
         }
         let (window, memory, parts) = made.raise(py)?;
-        let attached = array.map(|array| Attached { array: array.clone().unbind(), pages });
         let made = Made { window, memory, parts, attached, is_two_sided: false };
         Ok(EpochWindow::of(team, made, shape, &descr))
     }
@@ -160,7 +167,7 @@ impl EpochWindow {
         descr: &Bound<'_, PyArrayDescr>,
     ) -> EpochWindow {
         let shared = Shared {
-            team: team.clone(),
+            team: team.for_user(),
             window: UnsafeCell::new(Some(made.window)),
             memory: made.memory,
             shape,
@@ -229,14 +236,30 @@ struct Attached {
     pages: Range<usize>,
 }
 
+impl Attached {
+    /// Makes the pages the program's alone again.
+    fn give_back(&self, py: Python<'_>, access: &Access) -> Result<()> {
+        // SAFETY: no other rank uses the window any more, and the interpreter's lock is held, so
+        // that no other thread of Python writes the pages where the system cannot let them wait.
+        let given = unsafe { farside_overlay::give_back(&self.pages) };
+        match given {
+            Ok(()) => access.unclaim(&self.pages),
+            // They stay the job's, and must not be used for anything else.
+            Err(_) => std::mem::forget(self.array.clone_ref(py)),
+        }
+        given
+    }
+}
+
 /// Refuses, on all members, arrays in whose pages a member has another window.
 fn check_claims(team: &farside::Team<'_>, is_claimed: bool) -> Result<()> {
     let claims = team.all_gather(&[u8::from(is_claimed)])?;
     match claims.iter().position(|&claimed| claimed == 0) {
         None => Ok(()),
         Some(at) => Err(Error::InvalidState(format!(
-            "the array of {} lies in a page that another window is made of: give each window pages \
-             of its own, as memory that begins at a page and is some pages long has",
+            "the array of {} lies in a page that is shared already, because another window is made \
+             of it or a file is mapped there: give each window pages of its own, as memory that \
+             begins at a page and is some pages long has",
             team.members()[at]
         ))),
     }
@@ -382,29 +405,32 @@ impl EpochWindow {
         pyo3::types::PyTuple::new(py, &self.shared.shape)
     }
 
-    /// Ends the window; all its epochs must be over. Collective. If a member still has a view of
-    /// its part, or has shared an array, the memory stays until the job ends.
+    /// Ends the window; all its epochs must be over. Collective. An array that was shared is the
+    /// program's alone again, with its contents. If a member still has a view of its part, the
+    /// memory stays until the job ends.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
         let shared = &*self.shared;
         let entered = shared.team.access.enter(py)?;
-        let team = shared.team.team(py, &entered)?;
+        let team = shared.team.team_of_user(py, &entered)?;
         // SAFETY: within a use of the context.
         let Some(window) = (unsafe { (*shared.window.get()).take() }) else {
             return Ok(());
         };
-        let is_viewed = shared.attached.is_some() || Arc::strong_count(&shared.views) > 1;
-        let freed = shared.team.access.released(py, || {
-            let memory = window.detach()?;
-            match team.all_gather(&[u8::from(is_viewed)])?.contains(&1) {
+        let access = &shared.team.access;
+        let detached = access.released(py, || window.detach());
+        // Also after a loss: what others still send goes to memory of the job.
+        let given =
+            shared.attached.as_ref().map_or(Ok(()), |attached| attached.give_back(py, access));
+        let stays = given.is_err() || Arc::strong_count(&shared.views) > 1;
+        let freed = access.released(py, || {
+            let memory = detached?;
+            match team.all_gather(&[u8::from(stays)])?.contains(&1) {
                 true => drop(Memory::from(memory)),
                 false => memory.free(&team)?,
             }
-            Ok(())
+            given
         });
-        drop((team, entered));
-        if let Some(attached) = &shared.attached {
-            shared.team.access.unclaim(&attached.pages);
-        }
-        freed.raise(py)
+        drop(team);
+        shared.team.end_use(py, entered, freed)
     }
 }

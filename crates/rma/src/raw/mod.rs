@@ -15,7 +15,7 @@ use farside_fabric::{
     Atomic, Error, Mapped, Rank, Reply, Result, SegmentId, Started, Ticket, Width,
 };
 
-use crate::context::Context;
+use crate::context::{Context, ContextId};
 use crate::place::Place;
 use crate::plain::Plain;
 use crate::segment::{Segment, Traffic};
@@ -349,8 +349,8 @@ impl<T: Plain> From<Window<T>> for Memory {
 #[derive(Debug)]
 pub struct Request {
     peer: Rank,
-    /// `None` if it was complete when it was started.
-    ticket: Option<Ticket>,
+    /// `None` if it was complete when it was started. Tickets are numbered by each context.
+    ticket: Option<(Ticket, ContextId)>,
     /// Where the old elements of an accumulate go.
     old: Option<OldElements>,
 }
@@ -392,7 +392,7 @@ impl Request {
     ) -> Result<Request> {
         // SAFETY: by the caller's promise.
         let ticket = unsafe { context.put_lent(std::slice::from_raw_parts(data, bytes), to)? };
-        Ok(Request { peer: to.rank(), ticket, old: None })
+        Ok(Request { peer: to.rank(), ticket: ticket.map(|one| (one, context.id())), old: None })
     }
 
     /// Starts a get of `bytes` to `into` on.
@@ -411,7 +411,7 @@ impl Request {
         // SAFETY: by the caller's promise.
         let ticket =
             unsafe { context.get_lent(from, std::slice::from_raw_parts_mut(into, bytes))? };
-        Ok(Request { peer: from.rank(), ticket, old: None })
+        Ok(Request { peer: from.rank(), ticket: ticket.map(|one| (one, context.id())), old: None })
     }
 
     /// Starts a [`get_accumulate`] of `data`, which may be reused at once, to `bytes` bytes from
@@ -437,14 +437,18 @@ impl Request {
             Started::Done(_) => Request { peer, ticket: None, old: None },
             Started::Pending(ticket) => {
                 let old = Some(OldElements { start: old, bytes });
-                Request { peer, ticket: Some(ticket), old }
+                Request { peer, ticket: Some((ticket, context.id())), old }
             }
         })
     }
 
     /// Returns whether the request is complete, without waiting. After an error it is, too.
+    ///
+    /// # Panics
+    ///
+    /// If another context has started it.
     pub fn test(&mut self, context: &Context) -> Result<bool> {
-        let Some(ticket) = self.ticket else {
+        let Some(ticket) = self.ticket_of(context) else {
             return Ok(true);
         };
         let reply = context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?;
@@ -455,8 +459,12 @@ impl Request {
     }
 
     /// Waits until the request is complete. Whatever it returns, the buffer is the caller's again.
+    ///
+    /// # Panics
+    ///
+    /// If another context has started it. It is not complete then.
     pub fn wait(mut self, context: &Context) -> Result<()> {
-        match self.ticket.take() {
+        match self.ticket_of(context) {
             Some(ticket) => {
                 let reply = context.complete(ticket, self.peer)?;
                 self.old.take().map_or(Ok(()), |old| old.take_in(reply))
@@ -467,10 +475,21 @@ impl Request {
 
     /// Gives the request up: the buffer is the caller's again, and what the transfer has done of
     /// its work is not known.
-    pub fn cancel(mut self, context: &Context) {
-        if let Some(ticket) = self.ticket.take() {
+    ///
+    /// # Panics
+    ///
+    /// If another context has started it. It is not given up then.
+    pub fn cancel(self, context: &Context) {
+        if let Some(ticket) = self.ticket_of(context) {
             context.fabric().cancel(ticket);
         }
+    }
+
+    /// Its ticket, which must be one of this context.
+    fn ticket_of(&self, context: &Context) -> Option<Ticket> {
+        let (ticket, by) = self.ticket.as_ref()?;
+        assert!(*by == context.id(), "a request is completed by the context that has started it");
+        Some(*ticket)
     }
 }
 

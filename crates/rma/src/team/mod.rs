@@ -326,6 +326,7 @@ impl<'w> Team<'w> {
         }
         // No memory goes while a member may still have operations on it under way.
         self.flush_and_meet(Call::free(segment.id, 0))?;
+        segment.end();
         self.context.fabric().deregister(segment.id)
     }
 

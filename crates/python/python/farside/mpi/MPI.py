@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from mmap import PAGESIZE
 from typing import Any
 
 import numpy as np
@@ -131,9 +132,9 @@ def Query_thread() -> int:
 
 
 def Alloc_mem(size: int, info: Any = None) -> memoryview:
-    """Returns memory that begins at a page, for Win.Create."""
-    room = np.empty(size + 4096, np.uint8)
-    start = -room.ctypes.data % 4096
+    """Returns memory that has whole pages of its own, for Win.Create."""
+    room = np.empty(-(-size // PAGESIZE) * PAGESIZE + PAGESIZE, np.uint8)
+    start = -room.ctypes.data % PAGESIZE
     return room[start : start + size].data
 
 
