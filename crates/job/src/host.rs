@@ -89,6 +89,23 @@ impl Host {
         }
     }
 
+    /// Returns the nodes that are not heard at the moment, those that were found to be silent among
+    /// them.
+    pub fn nodes_silent(&self) -> Vec<u32> {
+        match &self.state {
+            State::Shm(_) => Vec::new(),
+            State::Nodes(nodes) => nodes.silent(),
+        }
+    }
+
+    /// Returns the number of nodes that this one has to hear.
+    pub fn other_nodes(&self) -> usize {
+        match &self.state {
+            State::Shm(_) => 0,
+            State::Nodes(nodes) => nodes.topology().nodes() as usize - 1,
+        }
+    }
+
     /// Returns whether nothing has ever come from a node that was found to be silent.
     pub fn is_unheard(&self, node: u32) -> bool {
         match &self.state {

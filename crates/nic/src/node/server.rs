@@ -15,7 +15,8 @@ use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, R
 use farside_shm::Job;
 
 use super::address_table::AddressTable;
-use super::agent::{Agent, Command, Liveness, Reports};
+use super::agent::{Agent, Command, Reports};
+use super::liveness::Liveness;
 use crate::clock::now_ns;
 use crate::initiator::origin::Origin;
 use crate::lock::lock;
@@ -32,6 +33,9 @@ use crate::wire::{PortId, ServerId};
 
 /// The length of the longest datagram that a server sends: the longest request may ask for it.
 pub(super) const REPLY_BYTES: usize = 62 << 10;
+
+/// The time that the agent may take to answer a question of its own process.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// The server of one node of a job.
 pub struct NodeServer {
@@ -188,7 +192,7 @@ impl NodeServer {
             service = service.over(endpoint.clone());
             origin.announce(self.address);
         }
-        let unheard = Liveness { heard_ns: now_ns(), was_heard: false, is_lost: false };
+        let timeout_ns = self.settings.peer_timeout.as_nanos() as u64;
         Ok(Agent {
             node: self.node,
             job: self.job.clone(),
@@ -197,11 +201,9 @@ impl NodeServer {
             listener: Listener::new(endpoint, self.settings.server.agent_wait()),
             origin,
             peers,
-            liveness: vec![unheard; count as usize],
-            peer_timeout: self.settings.peer_timeout,
-            checked_ns: now_ns(),
+            liveness: Liveness::new(self.node, count, timeout_ns, now_ns()),
             came_ns: now_ns(),
-            retire_after: None,
+            retirement: None,
             commands,
             reports: self.reports.clone(),
         })
@@ -251,6 +253,16 @@ impl NodeServer {
         lock(&self.reports.lost).clone()
     }
 
+    /// Returns the nodes that the agent does not hear at the moment, the lost ones among them.
+    pub fn nodes_silent(&self) -> Vec<Node> {
+        let (sender, answer) = channel();
+        match &*lock(&self.agent) {
+            Some(running) => self.command(running, Command::Ask(sender)),
+            None => return self.nodes_lost(),
+        }
+        answer.recv_timeout(ANSWER_TIME).unwrap_or_else(|_| self.nodes_lost())
+    }
+
     /// Returns those of the lost nodes from which nothing has ever come.
     pub fn nodes_unheard(&self) -> Vec<Node> {
         lock(&self.reports.unheard).clone()
@@ -261,8 +273,9 @@ impl NodeServer {
         *lock(&self.reports.refusals)
     }
 
-    /// Stops serving when nothing has arrived for `silence`, for an agent that is not told when the
-    /// others are done: one of them may still repeat the report that a rank has left.
+    /// Stops serving when nothing authentic has arrived for `silence`, or after some seconds, for an
+    /// agent that is not told when the others are done: one of them may still repeat the report
+    /// that a rank has left.
     pub fn retire(&self, silence: Duration) {
         if let Some(running) = lock(&self.agent).take() {
             self.command(&running, Command::Retire(silence));

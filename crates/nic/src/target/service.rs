@@ -81,6 +81,15 @@ pub(crate) enum CallState {
     Forgotten,
 }
 
+/// An authentic request.
+pub(crate) struct Arrival {
+    /// The node of the port.
+    pub(crate) node: Node,
+    pub(crate) port: PortId,
+    /// Whether it was executed now: a copy of an earlier one is no sign of life.
+    pub(crate) is_new: bool,
+}
+
 /// The function that sends replies, by stream if that is asked for and there is one.
 pub(crate) type Out<'a> = &'a mut dyn FnMut(PeerAddress, &[u8], bool);
 
@@ -217,16 +226,15 @@ impl<M: Memory, V: Variant> Service<M, V> {
         });
     }
 
-    /// Takes in a datagram, or what a stream has carried. Returns the node that it comes from if it
-    /// is authentic and new: a copy of an earlier one is no sign of life.
+    /// Takes in a datagram, or what a stream has carried. Returns what it is if it is authentic.
     pub(crate) fn receive(
         &mut self,
         packet: &[u8],
         carrier: Carrier,
         out: Out<'_>,
-    ) -> Option<Node> {
+    ) -> Option<Arrival> {
         let read = self.read(packet, carrier, out);
-        read.inspect_err(|&refused| self.refusals.count(refused)).ok().flatten()
+        read.inspect_err(|&refused| self.refusals.count(refused)).ok()
     }
 
     fn read(
@@ -234,7 +242,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         packet: &[u8],
         carrier: Carrier,
         out: Out<'_>,
-    ) -> Result<Option<Node>, Refused> {
+    ) -> Result<Arrival, Refused> {
         let (header, body) = wire::open(&self.key, packet)?;
         if header.kind != Kind::Request || header.server != self.id {
             return Err(Refused::Astray);
@@ -259,7 +267,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
                 {
                     self.execute(port, &body, out);
                 }
-                return Ok(Some(node));
+                return Ok(Arrival { node, port, is_new: true });
             }
             Verdict::Again if V::ANSWERS_REPETITIONS => {
                 self.answer_again(port, header.number, body, out)
@@ -268,7 +276,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
             Verdict::Later => self.note_silence(port, out),
             Verdict::Never => return Err(Refused::Stale),
         }
-        Ok(None)
+        Ok(Arrival { node, port, is_new: false })
     }
 
     /// Checks all operations before any is executed: none may be malformed, and their answers must
