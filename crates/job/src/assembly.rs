@@ -178,7 +178,9 @@ fn make(plan: &JobPlan, me: Rank) -> Result<Made> {
         Host::create(&plan.options_of(Node(0)))?
     } else {
         let node = plan.topology()?.node_of(me);
-        Host::node(plan, node, bind(plan, node)?)?
+        let host = Host::node(plan, node, bind(plan, node)?)?;
+        host.set_host(me);
+        host
     };
     Ok(Made { host: Arc::new(host), offer: Offer::new()? })
 }

@@ -64,6 +64,13 @@ impl Host {
         }
     }
 
+    /// Says, before [`Host::meet`], that this is the process of `rank`: the interface ends with it.
+    pub(crate) fn set_host(&self, rank: Rank) {
+        if let State::Nodes(nodes) = &self.state {
+            nodes.set_host(rank);
+        }
+    }
+
     /// Gives this node the addresses of all nodes' interfaces, in the order of the nodes, and
     /// begins to serve.
     pub fn meet(&self, addresses: &[Address]) -> Result<()> {

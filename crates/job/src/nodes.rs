@@ -83,6 +83,11 @@ impl Nodes {
         self.stations.first().map(NodeServer::address)
     }
 
+    /// These nodes are part of the process of a rank, and end with it.
+    pub(crate) fn set_host(&self, rank: Rank) {
+        self.stations.iter().for_each(|node_server| node_server.set_host(rank));
+    }
+
     pub(crate) fn meet(&self, addresses: &[Address]) -> Result<()> {
         self.stations.iter().try_for_each(|node_server| node_server.open(addresses))
     }

@@ -29,7 +29,7 @@ use copy::{copy_in, copy_out};
 pub use copy::full_fence;
 pub use held::Held;
 pub use rows::Rows;
-pub use stripes::{Contender, Stripes};
+pub use stripes::{Contender, Stripes, agent_of};
 
 #[cfg(target_endian = "big")]
 compile_error!(

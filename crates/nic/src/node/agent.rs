@@ -27,9 +27,6 @@ use crate::wire::{self, ServerId};
 
 /// The number of looks for requests before a look for commands.
 const LOOKS: u32 = 256;
-/// The longest sleep while the answer of a call is awaited: the process that runs the handlers
-/// wakes the agent, but may die before it does.
-const CALL_SLEEP: Duration = Duration::from_millis(5);
 /// The longest that an agent retires, whatever still arrives: recorded datagrams that somebody
 /// sends again are authentic, too.
 const RETIREMENT_MAX: Duration = Duration::from_secs(5);
@@ -220,6 +217,6 @@ impl Agent {
         let due = self.origin.due_ns().unwrap_or(u64::MAX).min(look.unwrap_or(u64::MAX));
         let limit = Duration::from_nanos(due.saturating_sub(now_ns()).max(1));
         let limit = self.time_left().map_or(limit, |left| limit.min(left));
-        if self.service.has_calls() { limit.min(CALL_SLEEP) } else { limit }
+        self.service.sleep_limit().map_or(limit, |soon| limit.min(soon))
     }
 }

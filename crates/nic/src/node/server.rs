@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub struct NodeServer {
     /// The address of the agent's wakeup socket.
     wakeup_address: SocketAddr,
     table: AddressTable,
+    /// The rank whose process this is, if it is one's.
+    host: OnceLock<Rank>,
     /// The transport endpoint, until the agent has it.
     endpoint: Mutex<Option<Arc<dyn TransportEndpoint>>>,
     agent: Mutex<Option<Running>>,
@@ -113,6 +115,7 @@ impl NodeServer {
             address,
             wakeup_address,
             table,
+            host: OnceLock::new(),
             endpoint: Mutex::new(Some(endpoint)),
             agent: Mutex::new(None),
             reports: Arc::default(),
@@ -137,6 +140,13 @@ impl NodeServer {
     /// Returns the file that the node's ranks must inherit.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.job.file()
+    }
+
+    /// Says, before it serves, that it is part of the process of `rank`, and ends with it. Otherwise
+    /// it outlives all ranks.
+    pub fn set_host(&self, rank: Rank) {
+        // The first one counts.
+        let _ = self.host.set(rank);
     }
 
     /// Learns the addresses of all nodes, in order, and starts to serve.
@@ -176,7 +186,9 @@ impl NodeServer {
     ) -> Result<Agent> {
         let resolve = |address| endpoint.resolve(address);
         let peers = addresses.iter().map(resolve).collect::<Result<Vec<PeerAddress>>>()?;
-        let mut memory = NodeMemory::new(self.job.clone(), self.node, self.table.host_ports());
+        let host = self.host.get().copied();
+        let mut memory =
+            NodeMemory::new(self.job.clone(), self.node, host, self.table.host_ports());
         memory.registration = endpoint.clone().memory_registration();
         let nodes = Nodes {
             topology: (**self.job.topology()).clone(),
