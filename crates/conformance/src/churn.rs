@@ -36,6 +36,9 @@ pub const KINDS: [&str; 20] = [
     "epoch",
     "two-sided-epoch",
 ];
+/// One more kind, for hosts that are lost: the first and the last rank work with each other, and all
+/// others sleep, so that hosts notice a loss at different times.
+pub const PAIR: &str = "pair";
 /// How many words are moved at a time where that is meant to take long.
 const LONG: usize = 100_000;
 /// The variable that names the rank that will be killed.
@@ -207,8 +210,19 @@ fn forever(
                 epochs.unlock(target)?;
             }
             "window" => world.window::<u64>(100)?.free(world)?,
+            PAIR if [0, world.size() - 1].contains(&world.rank().0) => {
+                world.fetch_add(window.at(Rank(world.size() - 1 - world.rank().0), 7), 1)?;
+                let awaited = words.at(world.rank(), 0);
+                match world.wait_timeout(awaited, |word| word == u64::MAX, Duration::from_millis(1))
+                {
+                    Err(Error::TimedOut { .. }) => {}
+                    other => drop(other?),
+                }
+            }
             // Asleep, until the end.
-            "nothing" => drop(world.wait(words.at(world.rank(), 0), |word| word == u64::MAX)?),
+            "nothing" | PAIR => {
+                drop(world.wait(words.at(world.rank(), 0), |word| word == u64::MAX)?)
+            }
             // The victim's own calls go on with itself.
             "call" => world.barrier()?,
             _ => world.relax()?,
