@@ -4,8 +4,9 @@
 //! The process is `farside why`, so that a program needs no doctor inside. It ends when the ranks
 //! of its node have.
 
-use std::io::Write as _;
 use std::process::{Command, Stdio};
+
+use farside_fabric::text::say;
 
 use crate::{STUCK_AFTER, variable};
 
@@ -18,11 +19,9 @@ pub(crate) fn watch_this_node() {
     // It speaks on standard error: standard output is the program's.
     let started = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
     if let Err(error) = started {
-        // A program that has closed its standard error does not want to hear it.
-        let _ = writeln!(
-            std::io::stderr(),
+        say(format_args!(
             "farside: warning: {STUCK_AFTER}={seconds} has no effect: cannot start `farside`, \
              which looks at the ranks: {error}; put it on PATH"
-        );
+        ));
     }
 }
