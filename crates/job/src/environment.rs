@@ -118,6 +118,10 @@ pub const VARIABLES: &[Variable] = &[
         crate::MARK,
         "a name that no other job has: what bears it is ended should the launcher be killed",
     ),
+    launcher(
+        crate::LAUNCHER,
+        "the process that has started the ranks, and where it hears of those behind a wrapper",
+    ),
     user("FARSIDE_MPI", "`off` leaves the one-sided calls of a preloaded MPI program to MPI"),
     user(
         "FARSIDE_MPI_VERBOSE",
