@@ -1,8 +1,8 @@
 //! The judgement of hosts that do not hear each other.
 //!
-//! Hosts notice one that is cut off at different times, up to half of `--peer-timeout` apart. So the
-//! first complaint decides nothing: the launcher asks all hosts whom they hear, and judges when they
-//! have answered.
+//! Hosts notice one that is cut off at different times, up to half of `--peer-timeout` apart. So
+//! the first complaint decides nothing: the launcher asks all hosts whom they hear, and judges when
+//! they have answered.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -39,6 +39,8 @@ impl RankEnd {
 /// What is known of hosts that do not hear each other.
 #[derive(Default)]
 pub(super) struct Partition {
+    /// Pairs of nodes of which the first has given the second up: one of them must be lost.
+    complaints: BTreeSet<(usize, usize)>,
     /// Pairs of nodes of which the first does not hear the second.
     pairs: BTreeSet<(usize, usize)>,
     /// Those of which the first has never heard the second.
@@ -92,6 +94,7 @@ impl Cluster<'_> {
             there.for_each(|remote| remote.outbox.push(&ToNode::Hearing));
         }
         if self.partition.is_open() {
+            self.partition.complaints.insert(pair);
             self.partition.pairs.insert(pair);
         }
     }
@@ -109,8 +112,8 @@ impl Cluster<'_> {
         }
     }
 
-    /// Decides which of the hosts that do not hear each other are lost, when all have said whom they
-    /// hear, or have had the time to.
+    /// Decides which of the hosts that do not hear each other are lost, when all have said whom
+    /// they hear, or have had the time to.
     pub(super) fn drop_silent_hosts(&mut self) {
         let Some(ends) = self.partition.judgement_time else { return };
         let has_answered = |node: &usize| self.partition.answered.contains(node);
@@ -119,10 +122,14 @@ impl Cluster<'_> {
             return;
         }
         let is_there = |&(one, other): &(usize, usize)| self.is_there(one) && self.is_there(other);
-        let pairs: Vec<(usize, usize)> =
-            self.partition.pairs.iter().copied().filter(is_there).collect();
-        let lost = cut_off(pairs.clone(), &self.partition.answered);
+        let of_those = |pairs: &BTreeSet<(usize, usize)>| -> Vec<(usize, usize)> {
+            pairs.iter().copied().filter(is_there).collect()
+        };
+        let (complaints, pairs) =
+            (of_those(&self.partition.complaints), of_those(&self.partition.pairs));
+        let lost = cut_off(complaints, pairs.clone(), &self.partition.answered);
         self.partition.judgement_time = None;
+        self.partition.complaints.clear();
         self.partition.pairs.clear();
         self.partition.answered.clear();
         for node in lost {
@@ -160,24 +167,24 @@ impl Cluster<'_> {
     }
 }
 
-/// Returns the nodes that must be lost if these pairs do not hear each other: again and again the
-/// one in most of the pairs that are left; of several, one that has not answered, and the last.
-pub(super) fn cut_off(mut pairs: Vec<(usize, usize)>, answered: &BTreeSet<usize>) -> Vec<usize> {
+/// Returns the nodes that must be lost so that no node is left with one that it has given up: again
+/// and again, of the nodes in such `complaints`, the one that most others do not hear, by the
+/// `pairs`; of several, one that has not answered, and the last.
+pub(super) fn cut_off(
+    mut complaints: Vec<(usize, usize)>,
+    mut pairs: Vec<(usize, usize)>,
+    answered: &BTreeSet<usize>,
+) -> Vec<usize> {
     let mut lost = Vec::new();
-    while !pairs.is_empty() {
-        let nodes: BTreeSet<usize> = pairs.iter().flat_map(|&(one, other)| [one, other]).collect();
-        let partners = |node: usize| {
-            let partners: BTreeSet<usize> = pairs
-                .iter()
-                .filter(|pair| pair.0 == node || pair.1 == node)
-                .map(|pair| pair.0 + pair.1 - node)
-                .collect();
-            partners.len()
-        };
-        let how_bad = |&node: &usize| (partners(node), !answered.contains(&node), node);
-        let Some(worst) = nodes.into_iter().max_by_key(how_bad) else { break };
-        pairs.retain(|pair| pair.0 != worst && pair.1 != worst);
+    loop {
+        let nodes: BTreeSet<usize> =
+            complaints.iter().flat_map(|&(one, other)| [one, other]).collect();
+        let unheard_by = |node: usize| pairs.iter().filter(|pair| pair.1 == node).count();
+        let how_bad = |&node: &usize| (unheard_by(node), !answered.contains(&node), node);
+        let Some(worst) = nodes.into_iter().max_by_key(how_bad) else { return lost };
+        let is_of_others = |pair: &(usize, usize)| pair.0 != worst && pair.1 != worst;
+        complaints.retain(is_of_others);
+        pairs.retain(is_of_others);
         lost.push(worst);
     }
-    lost
 }

@@ -8,23 +8,35 @@ use super::*;
 use crate::Failure;
 use crate::frames::{GREETING, VERSION, encode};
 
+/// Returns who is cut off where all that do not hear another one have given it up.
+fn cut_off_by(pairs: &[(usize, usize)], answered: &[usize]) -> Vec<usize> {
+    cut_off(pairs.to_vec(), pairs.to_vec(), &answered.iter().copied().collect())
+}
+
 #[test]
-fn who_hears_nobody_is_cut_off() {
-    let cut_off = |pairs: &[(usize, usize)]| cut_off(pairs.to_vec(), &BTreeSet::from([0, 1, 2, 3]));
+fn whom_nobody_hears_is_cut_off() {
+    let cut_off = |pairs: &[(usize, usize)]| cut_off_by(pairs, &[0, 1, 2, 3]);
     // Node 2 of four; it complains about the others first.
     assert_eq!(cut_off(&[(2, 0), (2, 1), (2, 3), (0, 2), (1, 2)]), [2]);
     assert_eq!(cut_off(&[(0, 1), (2, 1)]), [1]);
     assert_eq!(cut_off(&[(0, 1), (1, 0)]), [1]);
-    assert_eq!(cut_off(&[(1, 0), (3, 0), (2, 0), (1, 3), (2, 3)]), [3, 0]);
+    assert_eq!(cut_off(&[(1, 0), (3, 0), (2, 0), (1, 3), (2, 3)]), [0, 3]);
     assert_eq!(cut_off(&[]), [] as [usize; 0]);
 }
 
 #[test]
 fn of_two_that_do_not_hear_each_other_the_one_that_does_not_answer_is_cut_off() {
-    assert_eq!(cut_off(vec![(1, 0)], &BTreeSet::from([1, 2])), [0]);
-    assert_eq!(cut_off(vec![(1, 0)], &BTreeSet::from([0, 2])), [1]);
+    assert_eq!(cut_off_by(&[(1, 0), (0, 1)], &[1, 2]), [0]);
+    assert_eq!(cut_off_by(&[(1, 0), (0, 1)], &[0, 2]), [1]);
     // Not if others say more.
-    assert_eq!(cut_off(vec![(1, 0), (2, 0)], &BTreeSet::from([0, 1])), [0]);
+    assert_eq!(cut_off_by(&[(1, 0), (2, 0), (0, 1)], &[0, 2]), [0]);
+}
+
+#[test]
+fn a_host_that_is_silent_and_not_given_up_makes_nobody_else_guilty_and_is_not_lost() {
+    // Node 0 is gone, and node 2 stands still for a while: node 1 alone answers.
+    let (complaints, pairs) = (vec![(1, 0)], vec![(1, 0), (1, 2)]);
+    assert_eq!(cut_off(complaints, pairs, &BTreeSet::from([1])), [0]);
 }
 
 /// Daemons that say what a test wants: a shell that reads the launcher's messages and knows four of
