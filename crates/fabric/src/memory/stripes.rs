@@ -57,8 +57,8 @@ impl Mapped {
     }
 
     /// Takes these locks, or none of them, without waiting: for agents, which have others to serve
-    /// while a rank that holds one is stopped. Returns whether it did; then [`Mapped::unlock`] frees
-    /// them. Meanwhile [`Mapped::without_locks`] is this memory for the holder.
+    /// while a rank that holds one is stopped. Returns whether it did; then [`Mapped::unlock`]
+    /// frees them. Meanwhile [`Mapped::without_locks`] is this memory for the holder.
     #[must_use]
     pub fn try_lock(&self, stripes: u64, contender: &mut Contender<'_>) -> bool {
         let Some(locks) = self.stripes() else { return true };
