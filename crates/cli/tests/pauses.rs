@@ -1,8 +1,9 @@
 //! Jobs that are stopped for longer than `--peer-timeout` and go on, as by Ctrl-Z, a debugger, a
-//! freezer or a paused virtual machine: nobody is lost. The ranks run this very file, started again.
+//! freezer or a paused virtual machine: nobody is lost. The ranks run this very file, started
+//! again.
 //!
-//! With `FARSIDE_LONG=1` everything is stopped for three times the default limit, whatever the ranks
-//! do meanwhile.
+//! With `FARSIDE_LONG=1` everything is stopped for three times the default limit, whatever the
+//! ranks do meanwhile.
 
 mod support;
 

@@ -36,8 +36,8 @@ pub const KINDS: [&str; 20] = [
     "epoch",
     "two-sided-epoch",
 ];
-/// One more kind, for hosts that are lost: the first and the last rank work with each other, and all
-/// others sleep, so that hosts notice a loss at different times.
+/// One more kind, for hosts that are lost: the first and the last rank work with each other, and
+/// all others sleep, so that hosts notice a loss at different times.
 pub const PAIR: &str = "pair";
 /// How many words are moved at a time where that is meant to take long.
 const LONG: usize = 100_000;
@@ -148,6 +148,23 @@ fn move_much(world: &World, place: farside::Place<'_, u64>, round: u64) -> Resul
     reading.wait().map(drop)
 }
 
+fn is_of_the_pair(world: &World) -> bool {
+    [0, world.size() - 1].contains(&world.rank().0)
+}
+
+/// Works with the other one of the pair, and waits for a moment for what does not come.
+fn work_as_pair(
+    world: &World,
+    window: &farside::Window<u64>,
+    awaited: farside::Place<'_, u64>,
+) -> Result<()> {
+    world.fetch_add(window.at(Rank(world.size() - 1 - world.rank().0), 7), 1)?;
+    match world.wait_timeout(awaited, |word| word == u64::MAX, Duration::from_millis(1)) {
+        Err(Error::TimedOut { .. }) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
 type Memory<'a> = (&'a farside::Window<u64>, &'a farside::Window<f64>);
 
 fn forever(
@@ -210,14 +227,8 @@ fn forever(
                 epochs.unlock(target)?;
             }
             "window" => world.window::<u64>(100)?.free(world)?,
-            PAIR if [0, world.size() - 1].contains(&world.rank().0) => {
-                world.fetch_add(window.at(Rank(world.size() - 1 - world.rank().0), 7), 1)?;
-                let awaited = words.at(world.rank(), 0);
-                match world.wait_timeout(awaited, |word| word == u64::MAX, Duration::from_millis(1))
-                {
-                    Err(Error::TimedOut { .. }) => {}
-                    other => drop(other?),
-                }
+            PAIR if is_of_the_pair(world) => {
+                work_as_pair(world, window, words.at(world.rank(), 0))?
             }
             // Asleep, until the end.
             "nothing" | PAIR => {

@@ -142,8 +142,8 @@ impl NodeServer {
         self.job.file()
     }
 
-    /// Says, before it serves, that it is part of the process of `rank`, and ends with it. Otherwise
-    /// it outlives all ranks.
+    /// Says, before it serves, that it is part of the process of `rank`, and ends with it.
+    /// Otherwise it outlives all ranks.
     pub fn set_host(&self, rank: Rank) {
         // The first one counts.
         let _ = self.host.set(rank);
@@ -285,8 +285,8 @@ impl NodeServer {
         *lock(&self.reports.refusals)
     }
 
-    /// Stops serving when nothing authentic has arrived for `silence`, or after some seconds, for an
-    /// agent that is not told when the others are done: one of them may still repeat the report
+    /// Stops serving when nothing authentic has arrived for `silence`, or after some seconds, for
+    /// an agent that is not told when the others are done: one of them may still repeat the report
     /// that a rank has left.
     pub fn retire(&self, silence: Duration) {
         if let Some(running) = lock(&self.agent).take() {
