@@ -46,7 +46,7 @@ pub const VICTIM: &str = "FARSIDE_TEST_CHURN_VICTIM";
 /// The variable that says after how many microseconds it kills itself.
 pub const DELAY: &str = "FARSIDE_TEST_CHURN_DELAY_US";
 /// The variable that says instead that its host is lost, with a file that the victim makes when the
-/// work begins.
+/// work has begun.
 pub const HOST_LOST: &str = "FARSIDE_TEST_CHURN_HOST_LOST";
 
 /// The variable that says that a survivor prints its error and fails, as most programs do: with the
@@ -112,8 +112,11 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     world.barrier()?;
     if let Some(begun) = std::env::var_os(HOST_LOST) {
         if world.rank() == victim {
-            std::fs::write(begun, "")
-                .map_err(|error| Error::Program(format!("{HOST_LOST}: {error}")))?;
+            std::thread::spawn(move || {
+                // sleep: the host is lost at some moment of the work, and not before it begins.
+                std::thread::sleep(Duration::from_millis(500));
+                std::fs::write(begun, "").unwrap_or_else(|error| eprintln!("{HOST_LOST}: {error}"));
+            });
         }
     } else if world.rank() == victim {
         let context = world.context()?;
