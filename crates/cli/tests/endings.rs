@@ -220,6 +220,24 @@ fn ranks_stop_and_go_on_with_the_launcher() {
 }
 
 #[test]
+fn a_pause_takes_no_time_from_the_start() {
+    let scratch = Scratch::new();
+    // The host answers when the file is there.
+    let rsh = format!("sh -c 'until [ -e {} ]; do sleep 0.05; done; exec \"$@\"' {{host}}", {
+        scratch.file("answer")
+    });
+    let options = ["--hosts", "localhost:2", "--rsh", &rsh, "--start-timeout", "3"];
+    let running = shells(&options, "echo started").start();
+    running.signal(Signal::TSTP);
+    // sleep: so long is the pause, longer than the start may take.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    running.signal(Signal::CONT);
+    std::fs::write(scratch.file("answer"), "").expect("a file can be written");
+    let finished = running.wait().ends_with(0);
+    assert_eq!(finished.stdout(), "started\nstarted\n");
+}
+
+#[test]
 fn the_last_lines_of_a_rank_come_before_the_news_of_its_end() {
     for to in ["", ">&2"] {
         for options in

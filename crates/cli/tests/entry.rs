@@ -37,6 +37,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_limit_or_an_interruption_is_not_a_pass", a_limit_or_an_interruption_is_not_a_pass),
     ("a_race_is_explained_and_cured", a_race_is_explained_and_cured),
     ("several_programs_are_chosen_by_name", several_programs_are_chosen_by_name),
+    ("a_death_behind_a_wrapper_is_heard_of", a_death_behind_a_wrapper_is_heard_of),
 ];
 
 fn main() -> ExitCode {
@@ -217,6 +218,18 @@ mod several {
     }
 
     farside::check::main! { meets: 2, fails: 3 }
+}
+
+fn a_death_behind_a_wrapper_is_heard_of() {
+    let hosts = ["--hosts", "a=127.0.0.1:1,b=127.0.0.2:1", "--rsh", "env HOST={host}"];
+    for options in [&["-n", "2"][..], &["-n", "2", "--nodes", "2"], &hosts] {
+        // The wrapper of the one that dies goes on for long.
+        let script =
+            format!("{} program die; status=$?; [ $status = 137 ] && sleep 1000; exit 1", own());
+        let options = [options, &["--grace", "0.2"]].concat();
+        let lost = "rank 0: rank 1 is lost: it ended without leaving the job";
+        shells(&options, &script).run().fails_with(&[lost]);
+    }
 }
 
 fn every_way_gives_the_same_output() {

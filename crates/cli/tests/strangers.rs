@@ -108,7 +108,7 @@ fn strangers() {
     let (datagrams, requests) = amounts();
     let options = ["-n", RANKS, "--nodes", "2", "--metrics", "127.0.0.1:0"];
     let (mut running, input) =
-        run_own(&options, &[]).may_take(Duration::from_secs(600)).start_with_input();
+        run_own(&options, &[]).longer(Duration::from_secs(600)).start_with_input();
     running.wait_for_lines("ready", 1);
     let metrics = metrics_of(&mut running);
     let ports = udp_ports(&running);

@@ -36,6 +36,9 @@ pub const KINDS: [&str; 20] = [
     "epoch",
     "two-sided-epoch",
 ];
+/// One more kind, for hosts that are lost: the first and the last rank work with each other, and
+/// all others sleep, so that hosts notice a loss at different times.
+pub const PAIR: &str = "pair";
 /// How many words are moved at a time where that is meant to take long.
 const LONG: usize = 100_000;
 /// The variable that names the rank that will be killed.
@@ -43,7 +46,7 @@ pub const VICTIM: &str = "FARSIDE_TEST_CHURN_VICTIM";
 /// The variable that says after how many microseconds it kills itself.
 pub const DELAY: &str = "FARSIDE_TEST_CHURN_DELAY_US";
 /// The variable that says instead that its host is lost, with a file that the victim makes when the
-/// work begins.
+/// work has begun.
 pub const HOST_LOST: &str = "FARSIDE_TEST_CHURN_HOST_LOST";
 
 /// The variable that says that a survivor prints its error and fails, as most programs do: with the
@@ -109,8 +112,11 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     world.barrier()?;
     if let Some(begun) = std::env::var_os(HOST_LOST) {
         if world.rank() == victim {
-            std::fs::write(begun, "")
-                .map_err(|error| Error::Program(format!("{HOST_LOST}: {error}")))?;
+            std::thread::spawn(move || {
+                // sleep: the host is lost at some moment of the work, and not before it begins.
+                std::thread::sleep(Duration::from_millis(500));
+                std::fs::write(begun, "").unwrap_or_else(|error| eprintln!("{HOST_LOST}: {error}"));
+            });
         }
     } else if world.rank() == victim {
         let context = world.context()?;
@@ -143,6 +149,23 @@ fn move_much(world: &World, place: farside::Place<'_, u64>, round: u64) -> Resul
         drop(writing.wait()?);
     }
     reading.wait().map(drop)
+}
+
+fn is_of_the_pair(world: &World) -> bool {
+    [0, world.size() - 1].contains(&world.rank().0)
+}
+
+/// Works with the other one of the pair, and waits for a moment for what does not come.
+fn work_as_pair(
+    world: &World,
+    window: &farside::Window<u64>,
+    awaited: farside::Place<'_, u64>,
+) -> Result<()> {
+    world.fetch_add(window.at(Rank(world.size() - 1 - world.rank().0), 7), 1)?;
+    match world.wait_timeout(awaited, |word| word == u64::MAX, Duration::from_millis(1)) {
+        Err(Error::TimedOut { .. }) => Ok(()),
+        other => other.map(drop),
+    }
 }
 
 type Memory<'a> = (&'a farside::Window<u64>, &'a farside::Window<f64>);
@@ -207,8 +230,13 @@ fn forever(
                 epochs.unlock(target)?;
             }
             "window" => world.window::<u64>(100)?.free(world)?,
+            PAIR if is_of_the_pair(world) => {
+                work_as_pair(world, window, words.at(world.rank(), 0))?
+            }
             // Asleep, until the end.
-            "nothing" => drop(world.wait(words.at(world.rank(), 0), |word| word == u64::MAX)?),
+            "nothing" | PAIR => {
+                world.wait(words.at(world.rank(), 0), |word| word == u64::MAX)?;
+            }
             // The victim's own calls go on with itself.
             "call" => world.barrier()?,
             _ => world.relax()?,

@@ -1,6 +1,17 @@
-//! Numbers in messages, as people read them.
+//! Messages as people read them: lines in one piece, and numbers.
 
 use std::fmt::Display;
+use std::io::Write;
+
+/// Writes a line to standard error, in one piece: under other launchers all ranks write to one file
+/// at the same time. A program that has closed its standard error does not want to hear it.
+pub fn say(line: impl Display) {
+    write_line(&mut std::io::stderr(), line);
+}
+
+fn write_line(to: &mut impl Write, line: impl Display) {
+    let _ = to.write_all(format!("{line}\n").as_bytes());
+}
 
 /// Returns a number of things, in the singular or in the plural: `1 rank`, `3 ranks`.
 ///
@@ -48,6 +59,24 @@ pub fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_one_write() {
+        struct Writes(Vec<Vec<u8>>);
+        impl Write for Writes {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.push(bytes.to_vec());
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut writes = Writes(Vec::new());
+        write_line(&mut writes, format_args!("rank {} is lost: {}", 3, "why"));
+        assert_eq!(writes.0, [b"rank 3 is lost: why\n"]);
+    }
 
     #[test]
     fn one_is_singular() {

@@ -26,10 +26,10 @@
 use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt::Display;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use farside_fabric::text::say;
 use farside_fabric::tracing::Trace;
 use farside_fabric::{Connection, Error, Result, Topology};
 use farside_job::{Entry, Options, Recording, RunAs};
@@ -95,10 +95,7 @@ pub fn run<R: MainResult>(program: impl Fn(&World) -> R + Send + Sync + 'static)
             let failures = lock(&failures);
             let failure = failures.iter().find(|(other, ..)| *other == error);
             let (whose, call) = failure.map_or(("", ""), |(_, whose, call)| (whose, call));
-            // In one piece: under other launchers all ranks write to one file at the same time. If
-            // standard error is closed, the status alone tells of the failure.
-            let line = format!("error: {whose}{error}{call}\n");
-            let _ = std::io::stderr().write_all(line.as_bytes());
+            say(format_args!("error: {whose}{error}{call}"));
             ExitCode::FAILURE
         }
     }

@@ -14,6 +14,7 @@
 //! | what a rank knows of the others | [`JobView`], [`Departure`], [`Loss`], [`Failures`] |
 //! | memory that loads and stores reach | [`Mapped`], [`watch_bits`] |
 //! | errors of a layer above | [`Fault`] |
+//! | messages as people read them | [`text`] |
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
 //! | what a wait tells of itself | [`Purpose`], [`Doing`], [`ActivityKind`] |
 //! | where a program is | [`Place`], [`PlaceFinder`] |
@@ -23,7 +24,7 @@ pub use farside_fabric::record::{ActivityKind, Place};
 pub use farside_fabric::{
     Atomic, Atomicity, Connection, Departure, Failures, Fault, Foreign, JobView, Loss, Mapped,
     OldValue, OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting,
-    observed, private_place, tracing, watch_bits,
+    observed, private_place, text, tracing, watch_bits,
 };
 pub use farside_job::connect;
 pub use farside_rma::{Doing, PlaceFinder, Purpose};

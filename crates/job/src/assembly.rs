@@ -35,7 +35,7 @@ use farside_pmi::{Launcher, Session, StartDeadline};
 use crate::board::Board;
 use crate::card::Card;
 use crate::exchange::{Exchange, Notes};
-use crate::handover::{Offer, Processes, fetch};
+use crate::handover::{Missing, Offer, Processes, fetch};
 use crate::join::enter;
 use crate::stuck;
 use crate::watch::Watch;
@@ -85,7 +85,11 @@ fn assemble(
     let neighbours = plan.neighbours(me);
     match made {
         Some(made) => {
-            let processes = made.offer.hand_out(&neighbours, made.host.file(me), deadline)?;
+            let handed = made.offer.hand_out(&neighbours, made.host.file(me), deadline);
+            let processes = handed.map_err(|Missing { rank, error }| {
+                call_off(&made.host, rank);
+                error
+            })?;
             let job = made.host.memory(me);
             stuck::watch_this_node();
             attend(&plan, me, job, &processes, Some(made.host))
@@ -95,6 +99,13 @@ fn assemble(
             attend(&plan, me, farside_shm::Job::attach(file)?, &processes, None)
         }
     }
+}
+
+/// Gives a node up whose start has failed, and tells the others which rank is missing. Their ranks
+/// may have started: after a silence they would blame the one that has made the interface here.
+fn call_off(host: &Host, missing: Rank) {
+    host.declare_lost(missing, ExitCause::Vanished);
+    host.retire(QUIET);
 }
 
 fn start_timeout() -> Result<Duration> {
@@ -178,7 +189,9 @@ fn make(plan: &JobPlan, me: Rank) -> Result<Made> {
         Host::create(&plan.options_of(Node(0)))?
     } else {
         let node = plan.topology()?.node_of(me);
-        Host::node(plan, node, bind(plan, node)?)?
+        let host = Host::node(plan, node, bind(plan, node)?)?;
+        host.set_host(me);
+        host
     };
     Ok(Made { host: Arc::new(host), offer: Offer::new()? })
 }
@@ -272,6 +285,31 @@ impl Drop for Attendance {
         if let Some(host) = self.serves.take().filter(|_| !std::thread::panicking()) {
             self.job.await_everybody(self.me);
             host.retire(QUIET);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::NODES;
+
+    #[test]
+    fn other_nodes_hear_which_rank_is_missing() {
+        let variables = |name: &str| (name == NODES).then(|| "2".to_owned());
+        let plan = JobPlan::decide(&vec![Card::here(); 4], [7; 16], &variables).unwrap();
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let hosts = [0, 1].map(|node| Host::node(&plan, Node(node), here).unwrap());
+        let addresses: Vec<Address> = hosts.iter().filter_map(Host::address).collect();
+        hosts.iter().for_each(|host| host.meet(&addresses).unwrap());
+        call_off(&hosts[0], Rank(1));
+        let begun = Instant::now();
+        let other = hosts[1].memory(Rank(2));
+        while other.peer_state(Rank(1)) != PeerState::Lost(ExitCause::Vanished) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nobody has told");
+            std::thread::yield_now();
         }
     }
 }

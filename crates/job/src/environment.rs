@@ -2,7 +2,8 @@
 //! is hardly what the user wanted: a rank or a launcher that finds such a variable says so.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write as _;
+
+use farside_fabric::text::say;
 
 /// What the name of every variable begins with.
 pub const PREFIX: &str = "FARSIDE_";
@@ -117,6 +118,10 @@ pub const VARIABLES: &[Variable] = &[
         crate::MARK,
         "a name that no other job has: what bears it is ended should the launcher be killed",
     ),
+    launcher(
+        crate::LAUNCHER,
+        "the process that has started the ranks, and where it hears of those behind a wrapper",
+    ),
     user("FARSIDE_MPI", "`off` leaves the one-sided calls of a preloaded MPI program to MPI"),
     user(
         "FARSIDE_MPI_VERBOSE",
@@ -140,8 +145,7 @@ pub const VARIABLES: &[Variable] = &[
 pub fn warn_of_unknown<'a>(names: impl IntoIterator<Item = &'a OsStr>) {
     for name in names {
         if let Some(warning) = warning(&name.to_string_lossy()) {
-            // A closed standard error leaves no way to tell.
-            let _ = writeln!(std::io::stderr(), "farside: {warning}");
+            say(format_args!("farside: {warning}"));
         }
     }
 }

@@ -29,9 +29,16 @@ const GREETING: Duration = Duration::from_secs(5);
 /// The processes of a node, in the order of their ranks.
 pub(crate) type Processes = Vec<(Rank, Pid)>;
 
+/// A neighbour that has not come.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    pub(crate) rank: Rank,
+    pub(crate) error: Error,
+}
+
 /// The maker's end.
 pub(crate) struct Offer {
-    listener: UnixListener,
+    pub(crate) listener: UnixListener,
     pub(crate) name: String,
 }
 
@@ -55,17 +62,18 @@ impl Offer {
         neighbours: &[Rank],
         file: BorrowedFd<'_>,
         deadline: &StartDeadline,
-    ) -> Result<Processes> {
+    ) -> Result<Processes, Missing> {
         let mut come: Vec<Option<(UnixStream, Pid)>> =
             neighbours.iter().skip(1).map(|_| None).collect();
         while let Some(missing) = come.iter().position(Option::is_none) {
-            let pause = deadline.pause("handing the memory of this node to its \
-                                        ranks").map_err(|error| {
-                Error::Join(format!(
-                    "{} of this node has not come for its memory; has its process ended, or does \
-                     its program not join? {error}",
-                    neighbours[missing + 1]
-                ))
+            let rank = neighbours[missing + 1];
+            let pause = deadline.pause("handing the memory of this node to its ranks");
+            let pause = pause.map_err(|error| {
+                let error = Error::Join(format!(
+                    "{rank} of this node has not come for its memory; has its process ended, or \
+                     does its program not join? {error}"
+                ));
+                Missing { rank, error }
             })?;
             let timeout =
                 Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
@@ -98,7 +106,7 @@ impl Offer {
 }
 
 /// Returns the rank and the process of a neighbour, if it belongs to the same user.
-fn greet(mut stream: &UnixStream) -> Option<(Rank, Pid)> {
+pub(crate) fn greet(mut stream: &UnixStream) -> Option<(Rank, Pid)> {
     let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
     if peer.uid != rustix::process::geteuid() {
         return None;
@@ -245,7 +253,8 @@ mod tests {
             UnixStream::connect_addr(&SocketAddr::from_abstract_name(&offer.name).unwrap())
                 .unwrap();
         (&stranger).write_all(&99u32.to_le_bytes()).unwrap();
-        let error = offer.hand_out(&[Rank(0), Rank(3)], file.as_fd(), &for_ms(50)).unwrap_err();
+        let error =
+            offer.hand_out(&[Rank(0), Rank(3)], file.as_fd(), &for_ms(50)).unwrap_err().error;
         assert!(error.to_string().contains("rank 3"), "{error}");
     }
 

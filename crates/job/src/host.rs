@@ -64,6 +64,13 @@ impl Host {
         }
     }
 
+    /// Says, before [`Host::meet`], that this is the process of `rank`: the interface ends with it.
+    pub(crate) fn set_host(&self, rank: Rank) {
+        if let State::Nodes(nodes) = &self.state {
+            nodes.set_host(rank);
+        }
+    }
+
     /// Gives this node the addresses of all nodes' interfaces, in the order of the nodes, and
     /// begins to serve.
     pub fn meet(&self, addresses: &[Address]) -> Result<()> {
@@ -86,6 +93,23 @@ impl Host {
         match &self.state {
             State::Shm(_) => Vec::new(),
             State::Nodes(nodes) => nodes.lost(),
+        }
+    }
+
+    /// Returns the nodes that are not heard at the moment, those that were found to be silent among
+    /// them.
+    pub fn nodes_silent(&self) -> Vec<u32> {
+        match &self.state {
+            State::Shm(_) => Vec::new(),
+            State::Nodes(nodes) => nodes.silent(),
+        }
+    }
+
+    /// Returns the number of nodes that this one has to hear.
+    pub fn other_nodes(&self) -> usize {
+        match &self.state {
+            State::Shm(_) => 0,
+            State::Nodes(nodes) => nodes.topology().nodes() as usize - 1,
         }
     }
 

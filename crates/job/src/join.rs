@@ -11,6 +11,7 @@ use farside_rma::World;
 
 use crate::entry::Entry;
 use crate::exchange::Exchange;
+use crate::wrapped::tell_launcher;
 use crate::{
     FABRIC, FILE, Host, Kind, Options, RANK, assembly, environment, is_of_farside, ofi, variable,
 };
@@ -69,6 +70,7 @@ fn connect_unchecked() -> Result<Box<dyn Connection>> {
     }
     let kind = value(FABRIC)?.parse()?;
     let (rank, file) = (Rank(number(RANK)?), number(FILE)?);
+    tell_launcher(rank);
     enter(kind, farside_shm::Job::attach(inherited(file)?)?, rank, None)
 }
 

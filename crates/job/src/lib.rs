@@ -25,6 +25,7 @@ mod recording;
 mod report;
 mod stuck;
 mod watch;
+mod wrapped;
 
 use farside_fabric::{Error, Result};
 
@@ -39,6 +40,7 @@ pub use options::{Kind, Options, parse_bytes};
 pub use plan::JobPlan;
 pub use recording::Recording;
 pub use report::{Report, ReportFile};
+pub use wrapped::Joiners;
 
 /// The environment variable that names the fabric.
 pub const FABRIC: &str = "FARSIDE_FABRIC";
@@ -48,6 +50,9 @@ pub const RANK: &str = "FARSIDE_RANK";
 pub const FILE: &str = "FARSIDE_JOB_FD";
 /// The environment variable that marks the processes of a job, by which a keeper finds them.
 pub const MARK: &str = "FARSIDE_JOB";
+/// The environment variable that says which process has started the ranks, and where it listens for
+/// those that join behind a wrapper.
+pub const LAUNCHER: &str = "FARSIDE_LAUNCHER";
 /// The environment variable that limits the memory that each rank may share, in bytes or with a
 /// unit: `512M`, `4G`.
 pub const MEMORY: &str = "FARSIDE_MEMORY";

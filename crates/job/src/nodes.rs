@@ -83,6 +83,11 @@ impl Nodes {
         self.stations.first().map(NodeServer::address)
     }
 
+    /// These nodes are part of the process of a rank, and end with it.
+    pub(crate) fn set_host(&self, rank: Rank) {
+        self.stations.iter().for_each(|node_server| node_server.set_host(rank));
+    }
+
     pub(crate) fn meet(&self, addresses: &[Address]) -> Result<()> {
         self.stations.iter().try_for_each(|node_server| node_server.open(addresses))
     }
@@ -145,16 +150,21 @@ impl Nodes {
         self.stations.iter().any(|node_server| node_server.nodes_unheard().contains(&Node(node)))
     }
 
+    /// The nodes that any of these has lost.
     pub(crate) fn lost(&self) -> Vec<u32> {
-        let mut lost: Vec<u32> = self
-            .stations
-            .iter()
-            .flat_map(|node_server| node_server.nodes_lost())
-            .map(|node| node.0)
-            .collect();
-        lost.sort_unstable();
-        lost.dedup();
-        lost
+        self.of_any(NodeServer::nodes_lost)
+    }
+
+    /// The nodes that any of these does not hear at the moment.
+    pub(crate) fn silent(&self) -> Vec<u32> {
+        self.of_any(NodeServer::nodes_silent)
+    }
+
+    fn of_any(&self, nodes: impl Fn(&NodeServer) -> Vec<Node>) -> Vec<u32> {
+        let mut all: Vec<u32> = self.stations.iter().flat_map(nodes).map(|node| node.0).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 }
 

@@ -4,8 +4,9 @@
 //! The process is `farside why`, so that a program needs no doctor inside. It ends when the ranks
 //! of its node have.
 
-use std::io::Write as _;
 use std::process::{Command, Stdio};
+
+use farside_fabric::text::say;
 
 use crate::{STUCK_AFTER, variable};
 
@@ -23,11 +24,9 @@ pub(crate) fn watch_this_node() {
         std::thread::Builder::new().name("farside-why".into()).spawn(reap)
     });
     if let Err(error) = watched {
-        // A program that has closed its standard error does not want to hear it.
-        let _ = writeln!(
-            std::io::stderr(),
+        say(format_args!(
             "farside: warning: {STUCK_AFTER}={seconds} has no effect: cannot start `farside`, \
              which looks at the ranks: {error}; put it on PATH"
-        );
+        ));
     }
 }

@@ -7,7 +7,6 @@ mod partition;
 mod recording;
 mod variables;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,22 +15,19 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
 use self::looks::Looks;
-use self::partition::{RankEnd, cut_off};
+use self::partition::{Partition, RankEnd};
 use self::recording::HostRecordings;
 use self::variables::own_variables;
 use crate::channel::{Mailbox, Slot, mailbox};
 use crate::frames::{Interface, Task, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
 use crate::output::Sink;
-use crate::policy::{Policy, until};
+use crate::policy::{Policy, later, until};
 use crate::reaper::Reaper;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
 use crate::signals::{ASKING, ENDING, STOPPING, Signals};
 use crate::{Error, Hosts, Launch, Report, Service, processes, system};
 
-/// The time to wait for more complaints after the first one about a silent node, before the
-/// launcher decides which node was cut off.
-const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 /// The time that a daemon may take to report that its ranks have ended, after it was told to kill
 /// them.
 const AFTER_KILL: Duration = Duration::from_secs(5);
@@ -81,13 +77,8 @@ struct Cluster<'a> {
     begun: bool,
     /// True once the channels were closed from here.
     over: bool,
-    /// Pairs of nodes of which the first does not hear the second.
-    complaints: Vec<(usize, usize)>,
-    /// Those of which the first has never heard the second.
-    unheard: BTreeSet<(usize, usize)>,
-    /// Ranks that ended because another host was silent, while it is open which of them is lost.
-    undecided: Vec<RankEnd>,
-    judgement_time: Option<Instant>,
+    /// Hosts that do not hear each other.
+    partition: Partition,
     /// The time at which ranks were killed first.
     killed: Option<Instant>,
     looks: Looks,
@@ -127,10 +118,7 @@ impl<'a> Cluster<'a> {
             start_deadline: Instant::now().checked_add(hosts.start_timeout),
             begun: false,
             over: false,
-            complaints: Vec::new(),
-            unheard: BTreeSet::new(),
-            undecided: Vec::new(),
-            judgement_time: None,
+            partition: Partition::default(),
             killed: None,
             looks: Looks::new(launch.stuck_after),
             recorded: HostRecordings::new(launch, hosts)?,
@@ -199,7 +187,8 @@ impl<'a> Cluster<'a> {
         while !self.have_all(State::Met) || !self.are_clocks_compared() {
             for number in self.step(self.start_deadline)? {
                 if number == STOPPING {
-                    self.policy.pause();
+                    // There are no ranks yet.
+                    self.stop_here();
                 }
                 if ENDING.contains(&number) {
                     self.policy.cancelled(number);
@@ -247,9 +236,13 @@ impl<'a> Cluster<'a> {
 
     /// Watches until all ranks have ended.
     fn watch(&mut self) -> Result<(), Error> {
-        while self.remotes.iter().any(|remote| !remote.running.is_empty()) {
+        // All ranks may have ended because of a host that was lost, before it is known which.
+        while self.remotes.iter().any(|remote| !remote.running.is_empty())
+            || self.partition.is_open()
+        {
             let kill_ends = self.killed.map(|killed| killed + AFTER_KILL);
-            let times = [self.judgement_time, kill_ends, self.start_deadline, self.looks.next()];
+            let judgement = self.partition.judgement_time();
+            let times = [judgement, kill_ends, self.start_deadline, self.looks.next()];
             let next = [self.policy.next()].into_iter().chain(times).flatten().min();
             for number in self.step(next)? {
                 if number == STOPPING {
@@ -271,11 +264,6 @@ impl<'a> Cluster<'a> {
             if self.killed.is_some_and(|killed| killed.elapsed() >= AFTER_KILL) {
                 self.give_up();
             }
-        }
-        // All ranks may have ended because of a host that was lost, before it was known which.
-        if self.judgement_time.is_some() {
-            self.judgement_time = Some(Instant::now());
-            self.drop_silent_hosts();
         }
         Ok(())
     }
@@ -367,14 +355,9 @@ impl<'a> Cluster<'a> {
             ToLauncher::Recorded(part) => self.keep_part(node, *part),
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
             ToLauncher::InputClosed => self.input = Input::Closed,
-            ToLauncher::NodeUnheard(other) => {
-                self.unheard.insert((node, other as usize));
-                self.handle_message(node, ToLauncher::NodeLost(other));
-            }
-            ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
-                self.complaints.push((node, other as usize));
-                self.judgement_time.get_or_insert_with(|| Instant::now() + COMPLAINT_PERIOD);
-            }
+            ToLauncher::NodeUnheard(other) => self.complain((node, other as usize), true),
+            ToLauncher::NodeLost(other) => self.complain((node, other as usize), false),
+            ToLauncher::Unheard(others) => self.partition.answer(node, &others),
             // A program that cannot be started on one host is a job that cannot start.
             ToLauncher::Failed(why) if self.remotes[node].state < State::Started => {
                 let host = self.remotes[node].label.clone();
@@ -384,8 +367,7 @@ impl<'a> Cluster<'a> {
             }
             ToLauncher::Failed(why) => self.lose(node, why),
             // The last three never come this way.
-            ToLauncher::NodeLost(_)
-            | ToLauncher::InputTaken
+            ToLauncher::InputTaken
             | ToLauncher::Output { .. }
             | ToLauncher::Clock { .. }
             | ToLauncher::Asked { .. } => {}
@@ -449,37 +431,6 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Tells all other hosts how a rank has ended; not yet, if that depends on which host is lost.
-    fn tell_end(&mut self, end: RankEnd) {
-        if self.judgement_time.is_some() && end.is_due_to_silence() {
-            self.undecided.push(end);
-        } else {
-            self.tell_others(end.node, &[end.rank], end.how, end.cause);
-        }
-    }
-
-    /// Decides which of the hosts that do not hear each other are lost.
-    fn drop_silent_hosts(&mut self) {
-        if self.judgement_time.is_none_or(|ends| Instant::now() < ends) {
-            return;
-        }
-        self.judgement_time = None;
-        let is_there = |&&(one, other): &&(usize, usize)| {
-            [one, other].iter().all(|&node| self.remotes[node].state < State::Done)
-        };
-        let pairs: Vec<(usize, usize)> = self.complaints.iter().filter(is_there).copied().collect();
-        self.complaints.clear();
-        for node in cut_off(pairs.clone()) {
-            self.lose(node, self.describe_silence(node, &pairs));
-        }
-        for RankEnd { node, rank, how, cause } in std::mem::take(&mut self.undecided) {
-            match self.remotes[node].state {
-                State::Lost => self.tell_others(node, &[rank], ExitCause::Silent, None),
-                _ => self.tell_others(node, &[rank], how, cause),
-            }
-        }
-    }
-
     /// Hosts that do not say that their ranks have ended, long after these were to be killed, are
     /// not waited for.
     fn give_up(&mut self) {
@@ -502,8 +453,17 @@ impl<'a> Cluster<'a> {
         self.signal(Signal::STOP);
         let deadline = Instant::now() + BEFORE_PAUSE;
         self.remotes.iter().for_each(|remote| _ = remote.outbox.wait_until_written(deadline));
-        self.policy.pause();
+        self.stop_here();
         self.signal(Signal::CONT);
+    }
+
+    /// Stops this process until a signal lets it go on. Nobody has less time for it.
+    fn stop_here(&mut self) {
+        let pause = self.policy.pause();
+        for time in [&mut self.killed, &mut self.start_deadline] {
+            *time = time.map(|when| later(when, pause));
+        }
+        self.partition.pause(pause);
     }
 
     fn signal(&mut self, signal: Signal) {

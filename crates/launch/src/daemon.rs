@@ -28,8 +28,8 @@ use crate::{Launch, processes, system};
 
 /// The interval at which the interface is asked which nodes are silent.
 const LOOK: Duration = Duration::from_millis(200);
-/// A launcher that does not answer the news of a silent node for so long is out of reach: it is
-/// this node that was cut off.
+/// A launcher that does not answer the news of a silent node for so long is out of reach. If there
+/// is no other node that is heard here, it is this one that was cut off.
 const CUT_OFF: Duration = Duration::from_secs(30);
 /// The time that the last messages may take.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
@@ -216,7 +216,7 @@ struct Watch<'a> {
     taking: bool,
     /// The nodes that were reported as silent.
     lost: Vec<u32>,
-    /// Since when the launcher has not answered that.
+    /// Since when the launcher has not answered the latest of these reports.
     reported: Option<Instant>,
     has_told_places: bool,
 }
@@ -298,7 +298,8 @@ impl Watch<'_> {
             if then != Then::GoOn {
                 return Ok(then);
             }
-            if self.reported.is_some_and(|since| since.elapsed() > CUT_OFF) {
+            let hears_nobody = self.lost.len() >= self.host.other_nodes();
+            if hears_nobody && self.reported.is_some_and(|since| since.elapsed() > CUT_OFF) {
                 return Ok(Then::Leave);
             }
         }
@@ -339,6 +340,9 @@ impl Watch<'_> {
                     self.daemon.outbox.push(&ToLauncher::Seen(Box::new(seen)));
                 }
                 ToNode::Places => self.tell_places(),
+                ToNode::Hearing => {
+                    self.daemon.outbox.push(&ToLauncher::Unheard(self.host.nodes_silent()));
+                }
                 ToNode::Stop => return Then::Stop,
                 // These have had their time.
                 ToNode::Task(_)
@@ -389,7 +393,7 @@ impl Watch<'_> {
                 let is_unheard = self.host.is_unheard(node);
                 let told = if is_unheard { ToLauncher::NodeUnheard } else { ToLauncher::NodeLost };
                 self.daemon.outbox.push(&told(node));
-                self.reported.get_or_insert_with(Instant::now);
+                self.reported = Some(Instant::now());
             }
         }
     }

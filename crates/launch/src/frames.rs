@@ -21,7 +21,7 @@ use crate::recorded::Part;
 /// The beginning of a daemon's first line; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/8");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/9");
 /// No message is longer: the arguments and the environment of a program, of which the system allows
 /// less, and a view of as many ranks as a host may have are the longest.
 const BYTES_MAX: usize = 16 << 20;
@@ -59,6 +59,8 @@ pub(crate) enum ToNode {
     Clock { sent_ns: u64 },
     /// The answer to a request of a rank.
     Answer { connection: u32, answer: Vec<u8> },
+    /// Say which nodes are not heard there.
+    Hearing,
 }
 
 /// A message of a daemon.
@@ -106,6 +108,8 @@ pub(crate) enum ToLauncher {
     Asked { connection: u32, request: Vec<u8> },
     /// The interface of another node is silent, and has been from the start.
     NodeUnheard(u32),
+    /// These nodes are not heard here, at the moment.
+    Unheard(Vec<u32>),
 }
 
 /// [`Address`], as it travels.
@@ -367,6 +371,7 @@ mod tests {
             (any::<u32>(), how(), any::<Option<u64>>())
                 .prop_map(|(rank, how, cause)| ToNode::Lost { rank, how, cause }),
             Just(ToNode::Stop),
+            Just(ToNode::Hearing),
             any::<u64>().prop_map(|sent_ns| ToNode::Clock { sent_ns }),
             (any::<u32>(), vec(any::<u8>(), 0..100))
                 .prop_map(|(connection, answer)| ToNode::Answer { connection, answer }),
@@ -387,6 +392,7 @@ mod tests {
             Just(ToLauncher::InputClosed),
             any::<u32>().prop_map(ToLauncher::NodeLost),
             any::<u32>().prop_map(ToLauncher::NodeUnheard),
+            vec(any::<u32>(), 0..5).prop_map(ToLauncher::Unheard),
             any::<String>().prop_map(ToLauncher::Failed),
             Just(ToLauncher::Done),
             any::<u32>().prop_map(|rank| ToLauncher::Drained { rank }),

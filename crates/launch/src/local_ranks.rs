@@ -7,9 +7,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdin, ExitStatus};
 
 use farside_fabric::{ExitCause, Loss, PeerState, Rank};
-use farside_job::Host;
+use farside_job::{Host, Joiners};
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use crate::mark::Mark;
 use crate::output::{Forwarder, Sink, Stream};
@@ -21,6 +21,10 @@ pub(crate) struct LocalRanks<'a> {
     launch: &'a Launch,
     host: &'a Host,
     processes: Vec<Process>,
+    /// Where ranks behind a wrapper say that they join.
+    joiners: Option<Joiners>,
+    /// The processes of those, each of which becomes readable when it ends.
+    joined: Vec<(Rank, OwnedFd)>,
     group: Pid,
     reaper: Option<Reaper>,
     /// The signals that all ranks were sent.
@@ -53,13 +57,13 @@ impl<'a> LocalRanks<'a> {
         host: &'a Host,
         sink: Sink,
     ) -> Result<Started<'a>, Error> {
-        let mark = Mark::new();
+        let (mark, joiners) = (Mark::new(), Joiners::listen().ok());
         let mut reaper =
             launch.reaper.as_ref().and_then(|program| Reaper::start(program, Some(&mark)).ok());
         let mut processes: Vec<Process> = Vec::new();
         for rank in host.ranks() {
             let group = processes.first().map(|first| processes::pid(&first.child));
-            match processes::start(launch, host, &mark, rank, group) {
+            match processes::start(launch, host, &mark, joiners.as_ref(), rank, group) {
                 Ok(process) => {
                     if let (Some(reaper), None) = (&mut reaper, group) {
                         reaper.watch_over(processes::pid(&process.child));
@@ -101,6 +105,8 @@ impl<'a> LocalRanks<'a> {
                 launch,
                 host,
                 processes,
+                joiners,
+                joined: Vec::new(),
                 group,
                 reaper,
                 sent: RefCell::default(),
@@ -119,14 +125,19 @@ impl<'a> LocalRanks<'a> {
         self.processes.is_empty()
     }
 
-    /// Returns a descriptor for each running rank that becomes readable when the rank ends.
+    /// Returns descriptors that become readable when something happens: when a process ends, for
+    /// each that runs, and when one joins behind a wrapper.
     pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.processes.iter().map(|process| PollFd::new(&process.handle, PollFlags::IN))
+        let started = self.processes.iter().map(|process| &process.handle);
+        let handles = started.chain(self.joined.iter().map(|(_, handle)| handle));
+        let handles = handles.map(|handle| PollFd::new(handle, PollFlags::IN));
+        handles.chain(self.joiners.iter().map(|joiners| PollFd::new(joiners, PollFlags::IN)))
     }
 
     /// Returns the ranks that have ended, where `happened` says which descriptors were readable.
     /// The other ranks are told at once of those that had not left in order.
     pub(crate) fn reap(&mut self, happened: &[bool], mut before_loss: impl FnMut()) -> Vec<End> {
+        let (happened, besides) = happened.split_at(self.processes.len().min(happened.len()));
         let mut happened = happened.iter();
         let mut gone = Vec::new();
         self.processes.retain_mut(|process| {
@@ -145,7 +156,35 @@ impl<'a> LocalRanks<'a> {
                 }
             }
         });
-        gone.into_iter().map(|(rank, status)| self.ended(rank, status, &mut before_loss)).collect()
+        let ended = |(rank, status)| self.ended(rank, status, &mut before_loss);
+        let ends = gone.into_iter().map(ended).collect();
+        self.hear_joiners(besides, before_loss);
+        ends
+    }
+
+    /// Hears of ranks that join behind a wrapper, and tells the others of those that have ended
+    /// there without leaving. Their ends are told when their wrappers end.
+    fn hear_joiners(&mut self, happened: &[bool], mut before_loss: impl FnMut()) {
+        let mut happened = happened.iter();
+        let mut gone = Vec::new();
+        self.joined.retain(|&(rank, _)| {
+            let has_ended = happened.next() == Some(&true);
+            gone.extend(has_ended.then_some(rank));
+            !has_ended
+        });
+        if happened.next() == Some(&true) {
+            for (rank, pid) in self.joiners.iter().flat_map(Joiners::take) {
+                // One that has ended by now is as good as one that never came.
+                let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
+                self.joined.extend(handle.map(|handle| (rank, handle)));
+            }
+        }
+        for rank in gone {
+            if self.running().contains(&rank) && self.host.peer_state(rank) == PeerState::Alive {
+                before_loss();
+                self.host.declare_lost(rank, ExitCause::Vanished);
+            }
+        }
     }
 
     fn ended(&self, rank: Rank, status: ExitStatus, before_loss: &mut impl FnMut()) -> End {

@@ -145,13 +145,15 @@ impl<'a> Policy<'a> {
         self.asked_with.get_or_insert(number);
     }
 
-    /// Stops this process until a signal lets it go on. The job has no less time for it.
-    pub(crate) fn pause(&mut self) {
+    /// Stops this process until a signal lets it go on, and returns how long that took. The job
+    /// has no less time for it.
+    pub(crate) fn pause(&mut self) -> Duration {
         let before = Instant::now();
         signals::stop();
-        let later = |when: Instant| when.checked_add(before.elapsed()).unwrap_or(when);
-        self.deadline = self.deadline.map(later);
-        self.ending = self.ending.map(|(when, signal)| (later(when), signal));
+        let pause = before.elapsed();
+        self.deadline = self.deadline.map(|when| later(when, pause));
+        self.ending = self.ending.map(|(when, signal)| (later(when, pause), signal));
+        pause
     }
 
     /// A rank has ended like this, when `peer_state` was what the job knew of it; because of a loss
@@ -315,6 +317,11 @@ pub(crate) fn describe_ends(ranks: &[Rank], how: ExitCause) -> String {
     };
     let is_one = ranks.len() == 1;
     format!("{} {}", list(ranks), if is_one { how } else { how.replacen("was ", "were ", 1) })
+}
+
+/// Returns a time that comes later because of a pause.
+pub(crate) fn later(when: Instant, pause: Duration) -> Instant {
+    when.checked_add(pause).unwrap_or(when)
 }
 
 /// Returns the time left until then.

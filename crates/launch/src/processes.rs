@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use farside_fabric::Rank;
-use farside_job::{ENTRY, Host, MARK};
+use farside_job::{ENTRY, Host, Joiners, LAUNCHER, MARK};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
@@ -26,6 +26,7 @@ pub(crate) fn start(
     launch: &Launch,
     host: &Host,
     mark: &Mark,
+    joiners: Option<&Joiners>,
     rank: Rank,
     group: Option<Pid>,
 ) -> Result<Process, Error> {
@@ -38,6 +39,7 @@ pub(crate) fn start(
         .envs(launch.environment.iter().map(|(name, value)| (name, value)))
         .envs(host.environment(rank, file))
         .env(MARK, mark.value())
+        .env(LAUNCHER, joiners.map_or(String::new(), Joiners::variable))
         .stdin(if launch.interactive && rank == Rank(0) { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

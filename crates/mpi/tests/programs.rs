@@ -45,7 +45,12 @@ impl Mpi {
     fn patient_launcher(self, ranks: u32) -> Command {
         match self {
             OpenMpi => self.launcher_with(&["--enable-recovery"], ranks),
-            Mpich => self.launcher_with(&["-disable-auto-cleanup"], ranks),
+            // Hydra ends all others whatever its options say, unless every process ends well.
+            Mpich => {
+                let mut launcher = self.launcher(ranks);
+                launcher.args(["sh", "-c", "\"$0\" \"$@\"; true"]);
+                launcher
+            }
         }
     }
 

@@ -27,7 +27,7 @@ const REPLY_BYTES: usize = 62 << 10;
 /// nothing, so one is used for all runs.
 pub fn serve(job: &Arc<Job>, data: &[u8]) {
     let key = Key::from_bytes([1; 16]);
-    let memory = NodeMemory::new(job.clone(), Node(1), AddressTable::of(job).host_ports());
+    let memory = NodeMemory::new(job.clone(), Node(1), None, AddressTable::of(job).host_ports());
     let hosts = vec![IpAddr::V4(Ipv4Addr::LOCALHOST); 2];
     let nodes = Nodes { topology: (**job.topology()).clone(), hosts };
     let mut service = Service::new(ServerId(1), key.clone(), REPLY_BYTES, nodes, memory);

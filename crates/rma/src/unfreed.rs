@@ -7,11 +7,11 @@
 //! lost, since all members would have to take part in freeing. One member tells for all of them.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use farside_fabric::text::say;
 use farside_fabric::{Failures, Rank};
 
 use crate::segment::Segment;
@@ -50,8 +50,7 @@ impl Unfreed {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_noted.store(false, Ordering::Relaxed);
         for warning in notes.warnings.drain(..) {
-            // A program that has closed its standard error does not want to hear it.
-            let _ = writeln!(std::io::stderr(), "{warning}");
+            say(warning);
         }
     }
 

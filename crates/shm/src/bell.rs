@@ -88,15 +88,18 @@ mod futex {
 
     use super::Bell;
 
+    /// The longest sleep. A waker that is stopped between clearing the bits and its ring has taken
+    /// the announcement away, and no other waker rings until it goes on.
+    const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
     /// Sleeps while the bell has rung `rings` times. The flag PRIVATE must not be set: the waker
     /// may be another process.
     pub(super) fn wait(bell: &Bell, rings: u32, timeout: Option<Duration>) {
-        let timeout = timeout.map(|time| Timespec {
-            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(time.subsec_nanos()),
-        });
+        let time = timeout.map_or(LONGEST_SLEEP, |timeout| timeout.min(LONGEST_SLEEP));
+        let timeout =
+            Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         // Every error (changed already, interrupted, timed out) means the same here: look again.
-        let _ = futex::wait(&bell.rings, Flags::empty(), rings, timeout.as_ref());
+        let _ = futex::wait(&bell.rings, Flags::empty(), rings, Some(&timeout));
     }
 
     pub(super) fn wake_all(bell: &Bell) {
@@ -139,6 +142,27 @@ impl Bell {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_waker_that_is_stopped_keeps_no_other_waker_from_being_heard() {
+        let bell = Bell { watched: AtomicU64::new(0), rings: AtomicU32::new(0) };
+        let word = AtomicU64::new(0);
+        std::thread::scope(|threads| {
+            let sleeper = threads.spawn(|| {
+                while word.load(Ordering::SeqCst) == 0 {
+                    bell.park(1, || word.load(Ordering::SeqCst) != 0, None);
+                }
+            });
+            while bell.watched.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            // One waker gets so far, and no further. Another one finds nobody to wake.
+            bell.watched.swap(0, Ordering::SeqCst);
+            word.store(1, Ordering::SeqCst);
+            bell.ring_if_watched(1);
+            sleeper.join().expect("it wakes up");
+        });
+    }
 
     /// What the model cannot see, miri does (`cargo xtask test --only miri`): the real futex, on
     /// real threads.

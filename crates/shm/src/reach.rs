@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use farside_fabric as fabric;
-use farside_fabric::memory::{Contender, full_fence};
-use farside_fabric::{Accumulate, Atomic, Node, Rank, Region, Result, Word};
+use farside_fabric::memory::full_fence;
+use farside_fabric::{Atomic, Node, Rank, Region, Result, Word};
 
 use crate::bell::ANYTHING;
 use crate::memory::Job;
@@ -21,20 +21,6 @@ impl Reach {
     /// For an agent of `node`.
     pub fn new(job: Arc<Job>, node: Node) -> Reach {
         Reach { job, node }
-    }
-
-    /// Combines a message with a region, and writes what was there before to `old`, if that is
-    /// wanted.
-    pub fn accumulate(
-        &self,
-        to: &Region<'_>,
-        accumulate: &Accumulate,
-        message: &[u8],
-        old: Option<&mut [u8]>,
-        contender: &mut Contender<'_>,
-    ) -> Result<()> {
-        let mapped = self.job.segment(to.rank, to.segment)?;
-        mapped.combine(to, accumulate, message, old, contender)
     }
 
     /// Wakes whoever sleeps for a word that somebody else has changed.

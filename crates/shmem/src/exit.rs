@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use farside::fabric::Failures;
+use farside::fabric::text::say;
 use farside::{Error, Result};
 use farside_overlay::CallSite;
 
@@ -98,7 +99,7 @@ pub(crate) fn end(call: Call, message: &dyn Display) -> ! {
         NOT_STARTED | FINALIZED => String::new(),
         pe => format!("PE {pe}: "),
     };
-    eprintln!("farside: {who}{}: {message}{}", call.name(), place(call));
+    say(format_args!("farside: {who}{}: {message}{}", call.name(), place(call)));
     leave_all(1)
 }
 
@@ -225,7 +226,7 @@ fn look(word: *const AtomicU64, failures: &Failures) {
         if failures.any_lost() {
             let since = *lost_since.get_or_insert_with(Instant::now);
             if since.elapsed() > FINDS && !ENDING.swap(true, Ordering::AcqRel) {
-                eprintln!("farside: PE {}: {}", runtime::pe(), loss());
+                say(format_args!("farside: PE {}: {}", runtime::pe(), loss()));
                 exit_now(1);
             }
         }

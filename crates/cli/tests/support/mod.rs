@@ -2,12 +2,9 @@
 //!
 //! Every process of a test bears a mark in its environment, which its children inherit: however
 //! they move in the tree of processes, they are found, and none of them outlives the test.
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "each of the test programs uses another part of this"
-)]
+#![allow(dead_code, unused_imports, reason = "each of the test programs uses another part of this")]
 
+mod processes;
 mod scratch;
 
 use std::ffi::OsStr;
@@ -21,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use self::processes::{marked, marked_pids, name_and_state};
 pub(crate) use self::scratch::Scratch;
 
 /// A command that takes longer hangs.
@@ -57,6 +55,17 @@ pub(crate) fn run_own(options: &[&str], words: &[&str]) -> Farside {
     farside(command.chain([own.as_str(), "program"]).chain(words.iter().copied()))
 }
 
+/// Another launcher with these arguments, not yet started.
+pub(crate) fn launcher<S: AsRef<OsStr>>(
+    program: &str,
+    arguments: impl IntoIterator<Item = S>,
+) -> Farside {
+    // Open MPI wants to be told twice before it starts anything for root.
+    prepared(Command::new(program), arguments)
+        .variable("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .variable("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+}
+
 /// The command with these arguments, started by a shell that runs `shell` first: limits, traps,
 /// redirections.
 pub(crate) fn farside_after<S: AsRef<OsStr>>(
@@ -81,7 +90,8 @@ fn prepared<S: AsRef<OsStr>>(
     }
     command.args(arguments).env(MARK, &mark).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Farside { command, mark, reads: Reads::All, is_read: true, hears_errors: true, time: DEADLINE }
+    let (reads, deadline) = (Reads::All, DEADLINE);
+    Farside { command, mark, reads, is_read: true, hears_errors: true, deadline }
 }
 
 /// `farside run` with these options, each rank of which is a shell that runs `script`.
@@ -96,8 +106,7 @@ pub(crate) struct Farside {
     reads: Reads,
     is_read: bool,
     hears_errors: bool,
-    /// How long it may take.
-    time: Duration,
+    deadline: Duration,
 }
 
 /// How much of standard output the test reads.
@@ -146,12 +155,6 @@ impl Farside {
         self
     }
 
-    /// Lets it take longer than others.
-    pub(crate) fn may_take(mut self, time: Duration) -> Farside {
-        self.time = time;
-        self
-    }
-
     /// Starts it, with a standard input that stays open until it is closed.
     pub(crate) fn start_with_input(mut self) -> (Running, ChildStdin) {
         self.command.stdin(Stdio::piped());
@@ -162,6 +165,12 @@ impl Farside {
     /// Starts it.
     pub(crate) fn start(self) -> Running {
         self.spawn().0
+    }
+
+    /// Lets it take so much longer than others.
+    pub(crate) fn longer(mut self, time: Duration) -> Farside {
+        self.deadline += time;
+        self
     }
 
     /// Runs it to its end.
@@ -214,7 +223,7 @@ impl Farside {
             // Nobody listens any more only after a failure.
             let _ = sender.send(Event::Ended(status));
         });
-        let expires = Instant::now() + self.time;
+        let expires = Instant::now() + self.deadline;
         let (stdout, stderr) = (Vec::new(), Vec::new());
         (
             Running {
@@ -332,6 +341,11 @@ impl Running {
                 return false;
             }
         }
+    }
+
+    /// The command and all that it has started.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        marked_pids(&self.mark)
     }
 
     /// The processes that are this rank of a job.
@@ -536,38 +550,6 @@ pub(crate) fn sorted(text: &str) -> Vec<String> {
 /// The beginning of what a command has written, for messages.
 fn excerpt(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]).into_owned()
-}
-
-/// What a process is called, and the letter for its state.
-fn name_and_state(pid: Pid) -> Option<(String, char)> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-    Some((name.to_owned(), rest.trim_start().chars().next()?))
-}
-
-fn marked_pids(mark: &str) -> Vec<Pid> {
-    let wanted = format!("{MARK}={mark}");
-    let is_marked = |pid: &i32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
-    };
-    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(is_marked).filter_map(Pid::from_raw).collect()
-}
-
-/// The command lines of the processes that bear a mark.
-fn marked(mark: &str) -> Vec<String> {
-    let line = |pid: Pid| {
-        let line =
-            std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-        format!(
-            "{}: {}",
-            pid.as_raw_nonzero(),
-            String::from_utf8_lossy(&line).replace('\0', " ").trim_end()
-        )
-    };
-    marked_pids(mark).into_iter().map(line).collect()
 }
 
 /// How many tests run at once where there is no harness: most of them wait.

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 use super::Mapped;
 use super::copy::{copy_in, copy_out};
 use super::stripes::{
-    Contender, STRIPE_BYTES, STRIPES, STRIPES_AT_ONCE, acquire, release_all_as, release_as,
+    Contender, STRIPE_BYTES, STRIPES, STRIPES_AT_ONCE, Stripes, acquire, release_all_as, release_as,
 };
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::vectors;
@@ -67,8 +67,14 @@ impl Mapped {
     #[inline(always)]
     fn stripe(&self, offset: u64) -> Option<&AtomicU32> {
         let stripe = (self.salt + offset) / STRIPE_BYTES % STRIPES;
+        self.stripes().map(|locks| &locks.0[stripe as usize])
+    }
+
+    /// Returns all locks, if there are any.
+    #[inline(always)]
+    pub(super) fn stripes(&self) -> Option<&Stripes> {
         // SAFETY: the locks are valid while `self` lives.
-        self.locks.map(|locks| &unsafe { locks.as_ref() }.0[stripe as usize])
+        self.locks.map(|locks| unsafe { locks.as_ref() })
     }
 
     /// Several elements, or none, whose lengths and place have been checked, up to whether they
@@ -103,8 +109,7 @@ impl Mapped {
             let now = if left <= room { left } else { room.next_multiple_of(size) };
             let last_element = start + now - size;
             let last = first + last_element / STRIPE_BYTES - start / STRIPE_BYTES;
-            // SAFETY: the locks are valid while `self` lives.
-            let locks = self.locks.map(|locks| unsafe { locks.as_ref() });
+            let locks = self.stripes();
             let locks = locks.map_or(&[][..], |all| &all.0[first as usize..=last as usize]);
             locks.iter().for_each(|lock| acquire(lock, contender));
             // A pass that lived in memory from one turn to the next would be copied for each.

@@ -28,7 +28,7 @@ use crate::operation::{Atomic, Width};
 pub use copy::{copy_in, copy_out, full_fence};
 pub use held::Held;
 pub use rows::Rows;
-pub use stripes::{Contender, Stripes};
+pub use stripes::{Contender, Stripes, agent_of};
 
 #[cfg(target_endian = "big")]
 compile_error!(

@@ -100,6 +100,15 @@ impl<V: Variant> Receiver<V> {
         Some(body)
     }
 
+    /// Keeps the request whose turn has come, and that cannot be executed yet.
+    pub(crate) fn put_back(&mut self, body: &[u8]) {
+        let held = &mut self.held[slot::<V>(self.executed + 1)];
+        if held.is_none() {
+            *held = Some(body.to_vec());
+            self.held_count += 1;
+        }
+    }
+
     /// Returns the answers for a repetition of `number`.
     pub(crate) fn remembered(&self, number: u64) -> Option<&[u8]> {
         let (kept, answers) = &self.remembered[(number % Self::TABLE) as usize];

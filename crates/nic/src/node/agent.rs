@@ -5,7 +5,7 @@
 //! Differs: it also reports departures of its ranks to the other nodes, and declares a node lost
 //!          that has been silent for too long.
 
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,22 +13,23 @@ use farside_fabric::{ExitCause, Loss, Node, PeerState, Rank};
 use farside_shm::Job;
 
 use super::address_table::AddressTable;
+use super::liveness::Liveness;
 use crate::clock::now_ns;
 use crate::initiator::origin::Origin;
 use crate::lock::lock;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
 use crate::target::refusals::Refusals;
-use crate::target::service::Service;
+use crate::target::service::{Arrival, Service};
 use crate::transport::PeerAddress;
 use crate::wire::request::Request;
 use crate::wire::{self, ServerId};
 
 /// The number of looks for requests before a look for commands.
 const LOOKS: u32 = 256;
-/// The longest sleep while the answer of a call is awaited: the process that runs the handlers
-/// wakes the agent, but may die before it does.
-const CALL_SLEEP: Duration = Duration::from_millis(5);
+/// The longest that an agent retires, whatever still arrives: recorded datagrams that somebody
+/// sends again are authentic, too.
+const RETIREMENT_MAX: Duration = Duration::from_secs(5);
 
 /// A command of the node server to its agent.
 pub(super) enum Command {
@@ -38,7 +39,9 @@ pub(super) enum Command {
         peer_state: PeerState,
         cause: Option<Loss>,
     },
-    /// Stops when nothing has arrived for so long.
+    /// Asks which nodes are silent.
+    Ask(Sender<Vec<Node>>),
+    /// Stops when nothing authentic has arrived for so long.
     Retire(Duration),
     Stop,
 }
@@ -62,27 +65,22 @@ pub(super) struct Agent {
     /// Its own connections to the other agents.
     pub(super) origin: Origin,
     pub(super) peers: Vec<PeerAddress>,
-    /// What it knows of each node.
-    pub(super) liveness: Vec<Liveness>,
-    pub(super) peer_timeout: Duration,
-    /// When it last looked for silent nodes.
-    pub(super) checked_ns: u64,
-    /// When anything last arrived.
+    /// Which nodes are there.
+    pub(super) liveness: Liveness,
+    /// When anything authentic last arrived.
     pub(super) came_ns: u64,
-    /// The silence after which it stops, once it is told to retire.
-    pub(super) retire_after: Option<Duration>,
+    /// When it stops, once it is told to retire.
+    pub(super) retirement: Option<Retirement>,
     pub(super) commands: Receiver<Command>,
     pub(super) reports: Arc<Reports>,
 }
 
-/// Whether a node is there.
-#[derive(Clone)]
-pub(super) struct Liveness {
-    /// When an authentic datagram that was new last arrived from it.
-    pub(super) heard_ns: u64,
-    /// Whether one has arrived at all; until then `heard_ns` is when the agent began.
-    pub(super) was_heard: bool,
-    pub(super) is_lost: bool,
+/// The end of an agent that is not told when the others are done.
+#[derive(Clone, Copy)]
+pub(super) struct Retirement {
+    /// The silence after which it stops.
+    silence: Duration,
+    began_ns: u64,
 }
 
 impl Agent {
@@ -100,7 +98,7 @@ impl Agent {
                 self.table.wake_sleepers(&*self.listener.endpoint);
             }
             *lock(&self.reports.refusals) = self.service.refusals();
-            if is_stopped || self.silence_left().is_some_and(|left| left.is_zero()) {
+            if is_stopped || self.time_left().is_some_and(|left| left.is_zero()) {
                 return;
             }
             if !spins {
@@ -114,31 +112,36 @@ impl Agent {
     fn serve(&mut self) -> bool {
         (0..LOOKS).all(|_| {
             let came = self.read();
-            if came {
-                self.came_ns = now_ns();
-            }
             self.listener.spins(came)
         })
     }
 
+    /// Reads what has arrived. What is not authentic counts for nothing here: anybody can send it.
     fn read(&mut self) -> bool {
-        let Agent { listener, service, origin, liveness, .. } = self;
-        let liveness = std::cell::RefCell::new(liveness);
-        let heard = |node: u32| {
-            if let Some(node) = liveness.borrow_mut().get_mut(node as usize) {
-                (node.heard_ns, node.was_heard) = (now_ns(), true);
-            }
-        };
+        let Agent { listener, service, origin, liveness, came_ns, .. } = self;
+        let known = std::cell::RefCell::new((liveness, came_ns));
         let reply = |packet: &[u8]| {
-            let is_news = origin.receive(packet, now_ns())?;
+            let now = now_ns();
+            let is_news = origin.receive(packet, now)?;
             // Agents call no handlers.
             drop(origin.take_calls());
+            let (liveness, came_ns) = &mut *known.borrow_mut();
+            **came_ns = now;
             if let (true, Some(server)) = (is_news, wire::claimed_server(packet)) {
-                heard(server.0);
+                liveness.heard(Node(server.0), now);
             }
             Ok(())
         };
-        listener.read(service, reply, |node| heard(node.0))
+        let arrived = |Arrival { node, port, is_new }: Arrival| {
+            let (now, (liveness, came_ns)) = (now_ns(), &mut *known.borrow_mut());
+            **came_ns = now;
+            liveness.note_arrival(node);
+            // What ranks send says nothing of the agent that serves their memory.
+            if is_new && port.agent().is_some() {
+                liveness.heard(node, now);
+            }
+        };
+        listener.read(service, reply, arrived)
     }
 
     /// Executes commands. Returns whether one was to stop.
@@ -146,11 +149,15 @@ impl Agent {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Stop => return true,
-                Command::Retire(silence) => self.retire_after = Some(silence),
+                // Whoever has asked may have given up.
+                Command::Ask(answer) => _ = answer.send(self.liveness.silent(now_ns())),
+                Command::Retire(silence) => {
+                    self.retirement = Some(Retirement { silence, began_ns: now_ns() });
+                }
                 Command::Report { rank, peer_state, cause } => {
                     for node in (0..self.job.topology().nodes()).filter(|&node| node != self.node.0)
                     {
-                        if !self.liveness[node as usize].is_lost {
+                        if !self.liveness.is_lost(Node(node)) {
                             self.origin
                                 .post(ServerId(node), &Request::Member { rank, peer_state, cause });
                         }
@@ -164,39 +171,23 @@ impl Agent {
 
     /// Pings nodes that have been silent for a while, and declares those lost that stay silent.
     fn check_liveness(&mut self) {
-        let (now, timeout_ns) = (now_ns(), self.peer_timeout.as_nanos() as u64);
         // Two agents that retire and ping would keep each other from it.
-        if self.retire_after.is_some() || now.saturating_sub(self.checked_ns) < timeout_ns / 8 {
+        if self.retirement.is_some() {
             return;
         }
-        self.checked_ns = now;
-        let mut silence: Option<(Node, u64)> = None;
-        for at in 0..self.liveness.len() {
-            if at == self.node.0 as usize || self.liveness[at].is_lost {
-                continue;
-            }
-            let heard_ns = self.liveness[at].heard_ns;
-            let silent_ns = now.saturating_sub(heard_ns);
-            if silent_ns > timeout_ns / 8 * 3
-                && silence.is_none_or(|(_, since_ns)| heard_ns < since_ns)
-            {
-                silence = Some((Node(at as u32), heard_ns));
-            }
-            if silent_ns > timeout_ns {
-                self.declare_lost(Node(at as u32));
-            } else if silent_ns > timeout_ns / 4 {
-                self.origin.post(ServerId(at as u32), &Request::Ping);
-                self.origin.push();
-            }
+        let Some(look) = self.liveness.look(now_ns()) else { return };
+        for node in look.pings {
+            self.origin.post(ServerId(node.0), &Request::Ping);
+            self.origin.push();
         }
+        look.lost.into_iter().for_each(|node| self.declare_lost(node));
         // For viewers: the ranks do not look at it.
         if let Ok(leader) = self.job.topology().leader_of(self.node) {
-            self.job.rank_record(leader).note_silence(silence);
+            self.job.rank_record(leader).note_silence(look.silence);
         }
     }
 
     fn declare_lost(&mut self, node: Node) {
-        self.liveness[node.0 as usize].is_lost = true;
         self.origin.abandon(ServerId(node.0));
         // First the service, then the report: a rank that hears of the loss relies on nothing more
         // arriving from that node.
@@ -205,26 +196,27 @@ impl Agent {
             self.job.note_departure(rank, PeerState::Lost(ExitCause::Silent), None);
         }
         self.service.memory().departures_changed = true;
-        if !self.liveness[node.0 as usize].was_heard {
+        if !self.liveness.was_heard(node) {
             lock(&self.reports.unheard).push(node);
         }
         lock(&self.reports.lost).push(node);
     }
 
-    /// Returns how much longer the silence must last before it stops, if it retires.
-    fn silence_left(&self) -> Option<Duration> {
-        let silence = Duration::from_nanos(now_ns().saturating_sub(self.came_ns));
-        self.retire_after.map(|needed| needed.saturating_sub(silence))
+    /// Returns how much longer it serves, if it retires.
+    fn time_left(&self) -> Option<Duration> {
+        let now = now_ns();
+        let Retirement { silence, began_ns } = self.retirement?;
+        let since = |begin_ns: u64| Duration::from_nanos(now.saturating_sub(begin_ns));
+        let silence_left = silence.saturating_sub(since(self.came_ns));
+        Some(silence_left.min(RETIREMENT_MAX.saturating_sub(since(began_ns))))
     }
 
     /// Returns how long it may sleep.
     fn sleep_limit(&self) -> Duration {
-        let now = now_ns();
-        let interval_ns = self.peer_timeout.as_nanos() as u64 / 8;
-        let check = self.retire_after.is_none().then(|| self.checked_ns + interval_ns);
-        let due = self.origin.due_ns().unwrap_or(u64::MAX).min(check.unwrap_or(u64::MAX));
-        let limit = Duration::from_nanos(due.saturating_sub(now).max(1));
-        let limit = self.silence_left().map_or(limit, |left| limit.min(left));
-        if self.service.has_calls() { limit.min(CALL_SLEEP) } else { limit }
+        let look = self.retirement.is_none().then(|| self.liveness.due_ns());
+        let due = self.origin.due_ns().unwrap_or(u64::MAX).min(look.unwrap_or(u64::MAX));
+        let limit = Duration::from_nanos(due.saturating_sub(now_ns()).max(1));
+        let limit = self.time_left().map_or(limit, |left| limit.min(left));
+        self.service.sleep_limit().map_or(limit, |soon| limit.min(soon))
     }
 }

@@ -40,7 +40,7 @@ impl HostServer {
         let (address, key) = (endpoint.socket_address()?, table.key());
         let datagram_bytes = table.packet_bytes();
         endpoint.enable_streams(StreamSettings { key: &key, datagram_bytes });
-        let memory = NodeMemory::new(job.clone(), node, table.host_ports());
+        let memory = NodeMemory::new(job.clone(), node, Some(rank), table.host_ports());
         let id = ServerId(topology.nodes() + rank.0);
         let nodes = Nodes { topology: (*topology).clone(), hosts: table.hosts()? };
         let recorder = Recorder::new(job, Server::Host(rank));
@@ -52,7 +52,7 @@ impl HostServer {
             while !told.load(Ordering::SeqCst) {
                 let came = listener.read(&mut service, |_| Err(wire::Refused::Astray), |_| ());
                 if !listener.spins(came) {
-                    listener.sleep(Duration::from_secs(1));
+                    listener.sleep(service.sleep_limit().unwrap_or(Duration::from_secs(1)));
                 }
             }
         };

@@ -5,6 +5,7 @@ pub(crate) mod address_table;
 mod agent;
 mod handlers;
 mod host_server;
+mod liveness;
 mod ports;
 pub(crate) mod rank_state;
 pub(crate) mod server;

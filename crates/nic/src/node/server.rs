@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, R
 use farside_shm::Job;
 
 use super::address_table::AddressTable;
-use super::agent::{Agent, Command, Liveness, Reports};
+use super::agent::{Agent, Command, Reports};
+use super::liveness::Liveness;
 use crate::clock::now_ns;
 use crate::initiator::origin::Origin;
 use crate::lock::lock;
@@ -33,6 +34,9 @@ use crate::wire::{PortId, ServerId};
 /// The length of the longest datagram that a server sends: the longest request may ask for it.
 pub(super) const REPLY_BYTES: usize = 62 << 10;
 
+/// The time that the agent may take to answer a question of its own process.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+
 /// The server of one node of a job.
 pub struct NodeServer {
     job: Arc<Job>,
@@ -44,6 +48,8 @@ pub struct NodeServer {
     /// The address of the agent's wakeup socket.
     wakeup_address: SocketAddr,
     table: AddressTable,
+    /// The rank whose process this is, if it is one's.
+    host: OnceLock<Rank>,
     /// The transport endpoint, until the agent has it.
     endpoint: Mutex<Option<Arc<dyn TransportEndpoint>>>,
     agent: Mutex<Option<Running>>,
@@ -109,6 +115,7 @@ impl NodeServer {
             address,
             wakeup_address,
             table,
+            host: OnceLock::new(),
             endpoint: Mutex::new(Some(endpoint)),
             agent: Mutex::new(None),
             reports: Arc::default(),
@@ -133,6 +140,13 @@ impl NodeServer {
     /// Returns the file that the node's ranks must inherit.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.job.file()
+    }
+
+    /// Says, before it serves, that it is part of the process of `rank`, and ends with it.
+    /// Otherwise it outlives all ranks.
+    pub fn set_host(&self, rank: Rank) {
+        // The first one counts.
+        let _ = self.host.set(rank);
     }
 
     /// Learns the addresses of all nodes, in order, and starts to serve.
@@ -172,7 +186,9 @@ impl NodeServer {
     ) -> Result<Agent> {
         let resolve = |address| endpoint.resolve(address);
         let peers = addresses.iter().map(resolve).collect::<Result<Vec<PeerAddress>>>()?;
-        let mut memory = NodeMemory::new(self.job.clone(), self.node, self.table.host_ports());
+        let host = self.host.get().copied();
+        let mut memory =
+            NodeMemory::new(self.job.clone(), self.node, host, self.table.host_ports());
         memory.registration = endpoint.clone().memory_registration();
         let nodes = Nodes {
             topology: (**self.job.topology()).clone(),
@@ -188,7 +204,7 @@ impl NodeServer {
             service = service.over(endpoint.clone());
             origin.announce(self.address);
         }
-        let unheard = Liveness { heard_ns: now_ns(), was_heard: false, is_lost: false };
+        let timeout_ns = self.settings.peer_timeout.as_nanos() as u64;
         Ok(Agent {
             node: self.node,
             job: self.job.clone(),
@@ -197,11 +213,9 @@ impl NodeServer {
             listener: Listener::new(endpoint, self.settings.server.agent_wait()),
             origin,
             peers,
-            liveness: vec![unheard; count as usize],
-            peer_timeout: self.settings.peer_timeout,
-            checked_ns: now_ns(),
+            liveness: Liveness::new(self.node, count, timeout_ns, now_ns()),
             came_ns: now_ns(),
-            retire_after: None,
+            retirement: None,
             commands,
             reports: self.reports.clone(),
         })
@@ -251,6 +265,16 @@ impl NodeServer {
         lock(&self.reports.lost).clone()
     }
 
+    /// Returns the nodes that the agent does not hear at the moment, the lost ones among them.
+    pub fn nodes_silent(&self) -> Vec<Node> {
+        let (sender, answer) = channel();
+        match &*lock(&self.agent) {
+            Some(running) => self.command(running, Command::Ask(sender)),
+            None => return self.nodes_lost(),
+        }
+        answer.recv_timeout(ANSWER_TIME).unwrap_or_else(|_| self.nodes_lost())
+    }
+
     /// Returns those of the lost nodes from which nothing has ever come.
     pub fn nodes_unheard(&self) -> Vec<Node> {
         lock(&self.reports.unheard).clone()
@@ -261,8 +285,9 @@ impl NodeServer {
         *lock(&self.reports.refusals)
     }
 
-    /// Stops serving when nothing has arrived for `silence`, for an agent that is not told when the
-    /// others are done: one of them may still repeat the report that a rank has left.
+    /// Stops serving when nothing authentic has arrived for `silence`, or after some seconds, for
+    /// an agent that is not told when the others are done: one of them may still repeat the report
+    /// that a rank has left.
     pub fn retire(&self, silence: Duration) {
         if let Some(running) = lock(&self.agent).take() {
             self.command(&running, Command::Retire(silence));

@@ -8,11 +8,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::Node;
-
 use crate::clock::{CROWDED_NS, TURN_BYTES, Turns, now_ns};
 use crate::settings::WaitStyle;
-use crate::target::service::{Memory, Service};
+use crate::target::service::{Arrival, Memory, Service};
 use crate::transport::{PeerAddress, TransportEndpoint};
 use crate::wire::{self, Refused};
 
@@ -53,13 +51,13 @@ impl Listener {
         }
     }
 
-    /// Reads what has arrived. Replies go to `reply`; `heard` gets the node of each new request.
+    /// Reads what has arrived. Replies go to `reply`; `arrived` gets each authentic request.
     /// Returns whether anything has arrived.
     pub(crate) fn read<M: Memory>(
         &mut self,
         service: &mut Service<M>,
         mut reply: impl FnMut(&[u8]) -> Result<(), Refused>,
-        mut heard: impl FnMut(Node),
+        mut arrived: impl FnMut(Arrival),
     ) -> bool {
         let (endpoint, is_long) = (&self.endpoint, Cell::new(false));
         let mut out = |to: PeerAddress, packet: &[u8], by_stream: bool| {
@@ -78,8 +76,8 @@ impl Listener {
                     // A wakeup.
                 } else if wire::is_reply(packet) {
                     reply(packet).unwrap_or_else(|refused| service.count(refused));
-                } else if let Some(node) = service.receive(packet, carrier, &mut out) {
-                    heard(node);
+                } else if let Some(arrival) = service.receive(packet, carrier, &mut out) {
+                    arrived(arrival);
                 }
             });
             if !is_one {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use farside_fabric::memory::{Contender, full_fence};
+use farside_fabric::memory::{Contender, Mapped, agent_of, full_fence};
 use farside_fabric::{
     Accumulate, Agent as _, Atomic, Error, HandlerId, Loss, Node, PeerState, Piece, Rank, Region,
     Result, SegmentId, Shape, Width, Word,
@@ -16,13 +16,14 @@ use farside_fabric::{
 use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
 
+use crate::clock::now_ns;
 use crate::target::service::{CallState, Memory};
 use crate::transport::{MemoryRegistration, RemoteKey};
-use crate::wire::request::{About, Rows};
+use crate::wire::request::{About, Request, Requests, Rows};
 
-/// The rank as which an agent holds the locks of accumulates: none, so that the locks are not taken
-/// away when a rank is lost.
-const NO_RANK: Rank = Rank(u32::MAX - 1);
+/// The time for which a server waits for the locks of accumulates. A rank that holds one for longer
+/// is stopped, or waits for a processor: others are served meanwhile.
+const LOCK_WAIT_NS: u64 = 1_000_000;
 
 /// The segment of a node's first rank in whose only word landings are counted.
 pub(crate) const LANDINGS: SegmentId = SegmentId(2);
@@ -58,11 +59,22 @@ struct LatestCall {
     refused: Option<FarAnswer>,
 }
 
+/// Locks of one rank's memory.
+struct Locked {
+    rank: Rank,
+    memory: Mapped,
+    stripes: u64,
+}
+
 /// The memory of one node.
 pub(crate) struct NodeMemory {
     job: Arc<Job>,
     node: Node,
     reach: Reach,
+    /// The number as which it holds the locks of accumulates.
+    me: Rank,
+    /// The locks that it holds for the request that is being executed.
+    locked: Vec<Locked>,
     /// Returns the port of a rank's host-based server.
     host_port: HostPort,
     /// The latest call in each slot of each caller.
@@ -74,12 +86,21 @@ pub(crate) struct NodeMemory {
 }
 
 impl NodeMemory {
-    pub(crate) fn new(job: Arc<Job>, node: Node, host_port: HostPort) -> NodeMemory {
+    /// Makes the memory for a server in the process of `host`, with which it ends; or in that of a
+    /// launcher, which outlives all ranks.
+    pub(crate) fn new(
+        job: Arc<Job>,
+        node: Node,
+        host: Option<Rank>,
+        host_port: HostPort,
+    ) -> NodeMemory {
         let reach = Reach::new(job.clone(), node);
         NodeMemory {
             job,
             node,
             reach,
+            me: agent_of(host),
+            locked: Vec::new(),
             host_port,
             calls: FxHashMap::default(),
             departures_changed: false,
@@ -98,6 +119,41 @@ impl NodeMemory {
         }
     }
 
+    /// Returns the locks that an accumulate on these rows needs.
+    fn locks_of(&self, rows: &Rows) -> Result<Locked> {
+        self.with_region(rows, |region| {
+            let memory = self.job.segment(region.rank, region.segment)?;
+            region.check(memory.bytes())?;
+            let stripes = memory.stripes_of(&region.shape);
+            Ok(Locked { rank: region.rank, memory, stripes })
+        })
+    }
+
+    /// Returns whether it holds all locks that an accumulate on these rows needs.
+    fn has_locks_of(&self, rows: &Rows) -> bool {
+        let has = |needed: Locked| {
+            let holds = |held: &Locked| {
+                held.rank == needed.rank && held.stripes & needed.stripes == needed.stripes
+            };
+            self.locked.iter().any(holds)
+        };
+        self.locks_of(rows).is_ok_and(has)
+    }
+
+    /// Takes all locks in `locked`, or none of them. Returns whether it did.
+    fn try_lock_all(&self) -> bool {
+        let mut is_lost = |holder: Rank| is_lost(&self.job, holder);
+        let mut contender = Contender { me: self.me, holder_is_lost: &mut is_lost };
+        let mut try_lock = |one: &Locked| one.memory.try_lock(one.stripes, &mut contender);
+        let taken = self.locked.iter().take_while(|one| try_lock(one)).count();
+        if taken < self.locked.len() {
+            let taken = &self.locked[..taken];
+            taken.iter().for_each(|one| one.memory.unlock(one.stripes, self.me));
+            return false;
+        }
+        true
+    }
+
     /// Calls `act` with rows as a region.
     fn with_region<R>(&self, rows: &Rows, act: impl FnOnce(&Region<'_>) -> Result<R>) -> Result<R> {
         self.check(rows.rank)?;
@@ -111,6 +167,12 @@ impl NodeMemory {
         };
         act(&Region { rank: rows.rank, segment: rows.segment, shape })
     }
+}
+
+/// Returns whether the holder of a lock is lost. Other threads run first.
+fn is_lost(job: &Job, holder: Rank) -> bool {
+    std::thread::yield_now();
+    job.topology().check(holder).is_ok() && matches!(job.peer_state(holder), PeerState::Lost(_))
 }
 
 impl Memory for NodeMemory {
@@ -129,15 +191,52 @@ impl Memory for NodeMemory {
         data: &[u8],
         old: Option<&mut [u8]>,
     ) -> Result<()> {
-        let mut holder_is_lost = |holder: Rank| {
-            std::thread::yield_now();
-            self.job.topology().check(holder).is_ok()
-                && matches!(self.job.peer_state(holder), PeerState::Lost(_))
-        };
-        let mut contender = Contender { me: NO_RANK, holder_is_lost: &mut holder_is_lost };
+        let has_locks = self.has_locks_of(to);
+        if !has_locks {
+            // The segment is another one by now. Nobody waits for a lock that it holds itself.
+            self.unlock();
+        }
+        let mut is_lost = |holder: Rank| is_lost(&self.job, holder);
+        let mut contender = Contender { me: self.me, holder_is_lost: &mut is_lost };
         self.with_region(to, |region| {
-            self.reach.accumulate(region, accumulate, data, old, &mut contender)
+            let memory = self.job.segment(region.rank, region.segment)?;
+            let memory = if has_locks { memory.without_locks() } else { memory };
+            memory.combine(region, accumulate, data, old, &mut contender)
         })
+    }
+
+    fn lock(&mut self, body: &[u8]) -> bool {
+        for request in Requests::new(body).flatten() {
+            let (Request::Accumulate { to, .. } | Request::GetAccumulate { to, .. }) = request
+            else {
+                continue;
+            };
+            // What will be refused needs no locks.
+            let Ok(needed) = self.locks_of(&to) else { continue };
+            match self.locked.iter_mut().find(|locked| locked.rank == needed.rank) {
+                Some(locked) => locked.stripes |= needed.stripes,
+                None => self.locked.push(needed),
+            }
+        }
+        if self.locked.is_empty() || self.try_lock_all() {
+            return true;
+        }
+        let begun_ns = now_ns();
+        loop {
+            if self.try_lock_all() {
+                return true;
+            }
+            if now_ns().saturating_sub(begun_ns) > LOCK_WAIT_NS {
+                self.locked.clear();
+                return false;
+            }
+        }
+    }
+
+    fn unlock(&mut self) {
+        for Locked { memory, stripes, .. } in self.locked.drain(..) {
+            memory.unlock(stripes, self.me);
+        }
     }
 
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128> {

@@ -10,8 +10,10 @@
 //! A datagram that is not authentic, is inconsistent or is not for this server is dropped without
 //! an answer. The [`Memory`] checks every operation against segment, bounds and alignment.
 
+mod calls;
 #[cfg(test)]
 mod state;
+mod turns;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -52,6 +54,13 @@ pub(crate) trait Memory {
         data: &[u8],
         old: Option<&mut [u8]>,
     ) -> Result<()>;
+    /// Takes the locks that the operations of a request need, all of them or none, without waiting
+    /// for long. Returns whether it did; then the request is executed, and [`Memory::unlock`]
+    /// called.
+    fn lock(&mut self, _body: &[u8]) -> bool {
+        true
+    }
+    fn unlock(&mut self) {}
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128>;
     /// Wakes the ranks that wait for a word, which a direct operation has changed.
     fn wake(&mut self, at: Word);
@@ -81,6 +90,15 @@ pub(crate) enum CallState {
     Forgotten,
 }
 
+/// An authentic request.
+pub(crate) struct Arrival {
+    /// The node of the port.
+    pub(crate) node: Node,
+    pub(crate) port: PortId,
+    /// Whether it was executed now: a copy of an earlier one is no sign of life.
+    pub(crate) is_new: bool,
+}
+
 /// The function that sends replies, by stream if that is asked for and there is one.
 pub(crate) type Out<'a> = &'a mut dyn FnMut(PeerAddress, &[u8], bool);
 
@@ -104,6 +122,8 @@ pub(crate) struct Service<M, V = Right> {
     memory: M,
     connections: FxHashMap<PortId, Connection<V>>,
     lost: FxHashSet<Node>,
+    /// The connections whose next request waits for locks.
+    blocked: Vec<PortId>,
     /// The connections that are owed an acknowledgement.
     silent: Vec<PortId>,
     /// The landings of the request that is being executed.
@@ -161,6 +181,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
             memory,
             connections: FxHashMap::default(),
             lost: FxHashSet::default(),
+            blocked: Vec::new(),
             silent: Vec::new(),
             landings: 0,
             calls: Vec::new(),
@@ -201,11 +222,6 @@ impl<M: Memory, V: Variant> Service<M, V> {
         &mut self.memory
     }
 
-    /// Returns whether the answer of a call is still to be sent.
-    pub(crate) fn has_calls(&self) -> bool {
-        !self.calls.is_empty()
-    }
-
     /// Drops a lost node's connections, and whatever still arrives from it.
     pub(crate) fn give_up(&mut self, node: Node) {
         self.lost.insert(node);
@@ -217,24 +233,18 @@ impl<M: Memory, V: Variant> Service<M, V> {
         });
     }
 
-    /// Takes in a datagram, or what a stream has carried. Returns the node that it comes from if it
-    /// is authentic and new: a copy of an earlier one is no sign of life.
+    /// Takes in a datagram, or what a stream has carried. Returns what it is if it is authentic.
     pub(crate) fn receive(
         &mut self,
         packet: &[u8],
         carrier: Carrier,
         out: Out<'_>,
-    ) -> Option<Node> {
+    ) -> Option<Arrival> {
         let read = self.read(packet, carrier, out);
-        read.inspect_err(|&refused| self.refusals.count(refused)).ok().flatten()
+        read.inspect_err(|&refused| self.refusals.count(refused)).ok()
     }
 
-    fn read(
-        &mut self,
-        packet: &[u8],
-        carrier: Carrier,
-        out: Out<'_>,
-    ) -> Result<Option<Node>, Refused> {
+    fn read(&mut self, packet: &[u8], carrier: Carrier, out: Out<'_>) -> Result<Arrival, Refused> {
         let (header, body) = wire::open(&self.key, packet)?;
         if header.kind != Kind::Request || header.server != self.id {
             return Err(Refused::Astray);
@@ -253,13 +263,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         connection.by_stream = carrier.is_stream();
         match connection.receiver.judge(header.number, body) {
             Verdict::Now => {
-                self.execute(port, body, out);
-                while let Some(body) =
-                    self.connections.get_mut(&port).and_then(|it| it.receiver.next_held())
-                {
-                    self.execute(port, &body, out);
-                }
-                return Ok(Some(node));
+                self.take_turn(port, body, out);
+                return Ok(Arrival { node, port, is_new: true });
             }
             Verdict::Again if V::ANSWERS_REPETITIONS => {
                 self.answer_again(port, header.number, body, out)
@@ -268,7 +273,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
             Verdict::Later => self.note_silence(port, out),
             Verdict::Never => return Err(Refused::Stale),
         }
-        Ok(None)
+        Ok(Arrival { node, port, is_new: false })
     }
 
     /// Checks all operations before any is executed: none may be malformed, and their answers must
@@ -427,21 +432,6 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
     }
 
-    fn expect_answer(&mut self, port: PortId, caller: Rank, slot: u32) {
-        if !self.calls.contains(&(port, caller, slot)) {
-            self.calls.push((port, caller, slot));
-        }
-    }
-
-    /// Drops the calls of a rank whose slots are used for later ones: their answers are not
-    /// awaited.
-    fn forget_calls(&mut self, caller: Rank) {
-        let memory = &mut self.memory;
-        self.calls.retain(|&(_, rank, slot)| {
-            rank != caller || !matches!(memory.answer(rank, slot), CallState::Forgotten)
-        });
-    }
-
     fn answer_word(&mut self, tag: u32, rank: Rank, done: Result<u128>) {
         let answer = match done {
             Ok(value) => Answer::Word { tag, value },
@@ -497,31 +487,16 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.send(port, 0, out);
     }
 
-    /// Sends the acknowledgements that are owed: no more datagrams have arrived.
+    /// Executes what has waited for locks, and sends the acknowledgements that are owed: no more
+    /// datagrams have arrived.
     pub(crate) fn rest(&mut self, out: Out<'_>) {
+        self.retry(out);
         while let Some(port) = self.silent.pop() {
             if self.connections.get(&port).is_some_and(|connection| connection.unanswered > 0) {
                 self.acknowledge(port, out);
             }
         }
         self.send_calls(out);
-    }
-
-    /// Sends the answers of handlers.
-    fn send_calls(&mut self, out: Out<'_>) {
-        let mut at = 0;
-        while let Some(&(port, caller, slot)) = self.calls.get(at) {
-            let answer = self.memory.answer(caller, slot);
-            if matches!(answer, CallState::Pending) {
-                at += 1;
-                continue;
-            }
-            self.calls.swap_remove(at);
-            let CallState::Answered(state, bytes) = answer else { continue };
-            self.reply.begin();
-            answer::encode(&Answer::Called { slot, state, bytes: &bytes }, &mut self.reply);
-            self.send(port, 0, out);
-        }
     }
 
     /// Sends the reply that has been written.

@@ -49,7 +49,7 @@ pub(super) fn real_job(node: Node, key: &Key) -> (Arc<Job>, NodeMemory) {
     let job = Job::create(&config).unwrap();
     let table = AddressTable::of(&job);
     table.set_up(node, key, &crate::settings::Settings::default(), "").unwrap();
-    (job.clone(), NodeMemory::new(job, node, table.host_ports()))
+    (job.clone(), NodeMemory::new(job, node, None, table.host_ports()))
 }
 
 /// A server of the real memory of a node.

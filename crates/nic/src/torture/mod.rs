@@ -163,7 +163,7 @@ impl<M: Memory> Run<M> {
         if packet.is_none() || random.chance(50) {
             servers[server].rest(&mut out);
         }
-        heard.is_some()
+        heard.is_some_and(|arrival| arrival.is_new)
     }
 
     /// Lets a client work.
