@@ -306,11 +306,6 @@ impl Running {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// The processes of the command that are there.
-    pub(crate) fn processes(&self) -> Vec<Pid> {
-        marked_pids(&self.mark)
-    }
-
     /// Waits until standard error has said this so many times.
     pub(crate) fn wait_until_says_times(&mut self, words: &str, times: usize) {
         while String::from_utf8_lossy(&self.stderr).matches(words).count() < times {
