@@ -381,28 +381,7 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
                 .variable("RUSTFLAGS", "--cfg loom")
                 .variable("CARGO_TARGET_DIR", &target("loom")),
         ],
-        Step::Miri => MIRI
-            .iter()
-            .map(|line| {
-                nightly(&format!("miri test {line}"))
-                    .variable("CARGO_TARGET_DIR", &target("miri"))
-                    // Time and files: a test reads both, and neither makes a run less telling.
-                    .variable("MIRIFLAGS", "-Zmiri-disable-isolation")
-                    .variable("PROPTEST_CASES", "8")
-            })
-            .collect(),
-        Step::Asan => vec![
-            // Only what is built for the target has the sanitizer, and build scripts have not.
-            nightly(&format!("test --target {HOST} --tests {ASAN}"))
-                .variable("CARGO_TARGET_DIR", &target("asan"))
-                .variable("RUSTFLAGS", "-Zsanitizer=address")
-                // What a job leaves behind goes with its process, and page faults are the pager's.
-                .variable(
-                    "ASAN_OPTIONS",
-                    "detect_leaks=0:handle_segv=0:handle_sigbus=0:\
-                     detect_stack_use_after_return=0",
-                ),
-        ],
+        Step::Miri | Step::Asan => sanitized(step, nightly),
         Step::Fuzz => FUZZED
             .iter()
             .map(|target| {
@@ -426,6 +405,30 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
             last_tag(root).unwrap_or_default()
         ))],
     }
+}
+
+/// The programs of the steps that look for undefined behaviour, given how nightly's `cargo` runs.
+fn sanitized(step: Step, nightly: impl Fn(&str) -> Task) -> Vec<Task> {
+    if step == Step::Miri {
+        let miri = |line: &&str| {
+            nightly(&format!("miri test {line}"))
+                .variable("CARGO_TARGET_DIR", &target("miri"))
+                // Time and files: a test reads both, and neither makes a run less telling.
+                .variable("MIRIFLAGS", "-Zmiri-disable-isolation")
+                .variable("PROPTEST_CASES", "8")
+        };
+        return MIRI.iter().map(miri).collect();
+    }
+    // Only what is built for the target has the sanitizer, and build scripts have not.
+    let task = nightly(&format!("test --target {HOST} --tests {ASAN}"))
+        .variable("CARGO_TARGET_DIR", &target("asan"))
+        .variable("RUSTFLAGS", "-Zsanitizer=address")
+        // What a job leaves behind goes with its process, and page faults are the pager's.
+        .variable(
+            "ASAN_OPTIONS",
+            "detect_leaks=0:handle_segv=0:handle_sigbus=0:detect_stack_use_after_return=0",
+        );
+    vec![task]
 }
 
 /// In CI everything is built once: what helps to build again, or to debug, only costs time there.

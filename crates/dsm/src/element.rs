@@ -18,7 +18,8 @@ pub(crate) fn load<T: Plain>(cell: &Cell<T>) -> T {
     let (from, into) = (cell.as_ptr(), value.as_mut_ptr());
     macro_rules! by {
         ($atomic:ty, $bits:ty) => {
-            // SAFETY: a cell is valid for loads, and aligned as the atomic is; both are of one size.
+            // SAFETY: a cell is valid for loads, and aligned as the atomic is; both are of one
+            // size.
             unsafe {
                 let bits = <$atomic>::from_ptr(from.cast()).load(Ordering::Relaxed);
                 into.cast::<$bits>().write(bits);

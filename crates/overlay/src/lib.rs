@@ -255,8 +255,8 @@ pub fn check_private(pages: &Range<usize>) -> Result<()> {
     }
 }
 
-/// Notes that pages are about to be laid over; fails if some are already, are shared by other means,
-/// or are this thread's stack.
+/// Notes that pages are about to be laid over; fails if some are already, are shared by other
+/// means, or are this thread's stack.
 fn claim(pages: Range<usize>) -> Result<Range<usize>> {
     let here = 0u8;
     let stack = (&raw const here).addr();

@@ -126,8 +126,8 @@ impl SharedRun for SharedSor {
                 let (above, beside, below) = (other(row - 1)?, other(row)?, other(row + 1)?);
                 let mine = machine.dsm.view_mut(grids[colour], sor.row(row))?;
                 let inside = sor.inside(row, colour);
-                // SAFETY: between two barriers, ranks store to points of one colour, each to its own
-                // rows, and load points of the other.
+                // SAFETY: between two barriers, ranks store to points of one colour, each to its
+                // own rows, and load points of the other.
                 let [above, below, left, right, mine] = unsafe {
                     [
                         above.slice(inside.clone()).cells(),
