@@ -274,8 +274,8 @@ mod tests {
         let mut stranger = of_other.join().unwrap();
         // It names the rank that is missing.
         stranger.write_all(&3u32.to_le_bytes()).unwrap();
-        let error = offer.hand_out(&[Rank(0), Rank(3)], file.as_fd(), &for_ms(50)).unwrap_err();
-        assert!(error.to_string().contains("rank 3"), "{error}");
+        let missing = offer.hand_out(&[Rank(0), Rank(3)], file.as_fd(), &for_ms(50)).unwrap_err();
+        assert_eq!(missing.rank, Rank(3), "{missing:?}");
         assert!(take(&stranger).is_err());
     }
 

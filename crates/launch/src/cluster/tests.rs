@@ -143,8 +143,8 @@ fn a_host_that_the_others_do_not_hear_is_lost() {
 
 /// One host complains before the others notice anything. Host `cut` is the one that is cut off; it
 /// answers if it has only lost its interface, and not if it has no power.
-fn lose_one_of_three(name: &str, cut: u32, first: u32, answers: bool) -> Report {
-    let puppets = Puppets::new(name);
+fn lose_one_of_three(cut: u32, first: u32, answers: bool) -> Report {
+    let puppets = Puppets::new();
     for (node, host) in (0..).zip(["a", "b", "c"]) {
         let complaint = ToLauncher::NodeLost(if node == cut { first } else { cut });
         let is_first = node == first || (answers && node == cut);
@@ -168,7 +168,7 @@ fn the_first_complaint_does_not_decide_which_host_is_lost() {
         for first in (0..3).filter(|&first| first != cut) {
             for answers in [true, false] {
                 let name = format!("cut-{cut}-{first}-{answers}");
-                let report = lose_one_of_three(&name, cut, first, answers);
+                let report = lose_one_of_three(cut, first, answers);
                 let expected = ["a", "b", "c"][cut as usize];
                 assert_eq!(report.hosts_lost, [expected], "{name}: {report:?}");
             }
@@ -178,7 +178,7 @@ fn the_first_complaint_does_not_decide_which_host_is_lost() {
 
 #[test]
 fn a_complaint_about_a_host_that_is_gone_is_answered() {
-    let puppets = Puppets::new("gone");
+    let puppets = Puppets::new();
     let end = ToLauncher::Ended {
         rank: 1,
         how: ExitCause::Status(0),
