@@ -80,7 +80,8 @@ impl Job {
         self.piece_of(self.find(rank, segment)?, rank, segment)
     }
 
-    /// A rank's part of a segment whose entry was found, unless that was given to another one since.
+    /// A rank's part of a segment whose entry was found, unless that was given to another one
+    /// since.
     fn piece_of(self: &Arc<Job>, entry: &Entry, rank: Rank, segment: SegmentId) -> Result<Mapped> {
         let (offset, bytes) =
             (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
