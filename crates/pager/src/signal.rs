@@ -23,7 +23,9 @@ struct Slot {
 
 /// What a slot holds at one moment.
 struct Found {
+    version: usize,
     start: usize,
+    end: usize,
     page_bytes: usize,
     handler: *const HandlerCell,
 }
@@ -41,19 +43,30 @@ impl Slot {
     /// What it holds, if that is memory with this address.
     fn look(&self, address: usize) -> Option<Found> {
         loop {
-            let version = self.version.load(Ordering::Acquire);
-            let end = self.end.load(Ordering::Relaxed);
-            let found = Found {
-                start: self.start.load(Ordering::Relaxed),
-                page_bytes: self.page_bytes.load(Ordering::Relaxed),
-                handler: self.handler.load(Ordering::Relaxed),
-            };
-            fence(Ordering::Acquire);
-            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
-                return (found.start..end).contains(&address).then_some(found);
+            let found = self.read();
+            if self.still_holds(&found) {
+                return (found.start..found.end).contains(&address).then_some(found);
             }
             std::hint::spin_loop();
         }
+    }
+
+    /// What it holds, if that does not change meanwhile.
+    fn read(&self) -> Found {
+        Found {
+            version: self.version.load(Ordering::Acquire),
+            start: self.start.load(Ordering::Relaxed),
+            end: self.end.load(Ordering::Relaxed),
+            page_bytes: self.page_bytes.load(Ordering::Relaxed),
+            handler: self.handler.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether all that was read belongs together.
+    fn still_holds(&self, found: &Found) -> bool {
+        fence(Ordering::Acquire);
+        let version = self.version.load(Ordering::Relaxed);
+        version.is_multiple_of(2) && version == found.version
     }
 }
 
@@ -241,21 +254,20 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_changes_holds_one_memory_or_the_other() {
+    fn what_is_read_while_a_slot_changes_is_not_believed() {
         let first = 1 << 40;
-        std::thread::scope(|scope| {
-            let changing = scope.spawn(|| {
-                for _ in 0..100_000 {
-                    for start in [first, first + 8192] {
-                        // SAFETY: the handler is a constant, and nothing touches the memory.
-                        drop(unsafe { Armed::new(start, 4096, 4096, &Nothing) }.expect("a slot"));
-                    }
-                }
-            });
-            while !changing.is_finished() {
-                let between = TABLE.iter().take(4).find_map(|slot| slot.look(first + 5000));
-                assert!(between.is_none(), "the begin of the one, and the end of the other");
-            }
-        });
+        // SAFETY: the handler is a constant, and nothing touches the memory.
+        let arm = |start| unsafe { Armed::new(start, 4096, 4096, &Nothing) }.expect("a slot");
+        let armed = arm(first);
+        let slot = armed.slot;
+        let before = slot.read();
+        assert!(slot.still_holds(&before));
+        assert_eq!(slot.look(first + 5).map(|found| found.start), Some(first));
+        drop(armed);
+        assert!(!slot.still_holds(&before));
+        slot.change(|| assert!(!slot.still_holds(&slot.read())));
+        let again = arm(first + 8192);
+        assert!(!slot.still_holds(&before));
+        assert!(again.slot.look(first + 5000).is_none());
     }
 }

@@ -77,10 +77,14 @@ impl Job {
             self.topology().check(rank)?;
             return Ok(self.root(rank));
         }
-        let entry = self.find(rank, segment)?;
+        self.piece_of(self.find(rank, segment)?, rank, segment)
+    }
+
+    /// A rank's part of a segment whose entry was found, unless that was given to another one
+    /// since.
+    fn piece_of(self: &Arc<Job>, entry: &Entry, rank: Rank, segment: SegmentId) -> Result<Mapped> {
         let (offset, bytes) =
             (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
-        // The entry may have been given to another segment meanwhile.
         fence(Ordering::Acquire);
         let is_still_there = entry.id.load(Ordering::Relaxed) == segment.0;
         let piece = is_still_there.then(|| self.piece(rank, offset, bytes)).flatten();
@@ -132,24 +136,16 @@ mod tests {
     #[test]
     fn an_entry_that_is_used_again_is_not_taken_for_the_old_one() {
         let job = job(1);
-        let rank = Rank(0);
         // Both are looked for in the same place first.
-        let (old, new) = (SegmentId(5), SegmentId(5 + SEGMENTS));
-        std::thread::scope(|scope| {
-            let owner = scope.spawn(|| {
-                for _ in 0..20_000 {
-                    for (segment, bytes) in [(old, 1), (new, 2)] {
-                        job.publish(rank, segment, 4096 * bytes, bytes).unwrap();
-                        job.retract(rank, segment).unwrap();
-                    }
-                }
-            });
-            while !owner.is_finished() {
-                if let Ok(part) = job.segment(rank, old) {
-                    assert_eq!(part.bytes(), 1, "the length of the other one");
-                }
-            }
-        });
+        let (rank, old, new) = (Rank(0), SegmentId(5), SegmentId(5 + SEGMENTS));
+        job.publish(rank, old, 4096, 1).unwrap();
+        let found = job.find(rank, old).unwrap();
+        assert_eq!(job.piece_of(found, rank, old).unwrap().bytes(), 1);
+        job.retract(rank, old).unwrap();
+        assert!(job.piece_of(found, rank, old).is_err());
+        job.publish(rank, new, 8192, 2).unwrap();
+        assert!(std::ptr::eq(found, job.find(rank, new).unwrap()), "the entry is used again");
+        assert!(job.piece_of(found, rank, old).is_err());
     }
 
     #[test]
