@@ -93,13 +93,12 @@ fn lose_a_host(launch: Launch, kind: &str, lose: impl FnOnce() + Send) -> Report
         launch.argument(format!("churn-{kind}")).variable(VICTIM, "2").variable(HOST_LOST, &file);
     let job =
         job.options(|options| options.peer_timeout = Some(Duration::from_secs(2))).grace(DEADLINE);
-    let report = std::thread::scope(|threads| {
+    std::thread::scope(|threads| {
         let running = threads.spawn(|| job.run().expect("the job starts"));
         wait_for(&file);
         lose();
         running.join().expect("it does not panic")
-    });
-    report
+    })
 }
 
 /// The survivors got errors that name the lost rank, and nothing else went wrong.

@@ -2,11 +2,7 @@
 //!
 //! Every process of a test bears a mark in its environment, which its children inherit: however
 //! they move in the tree of processes, they are found, and none of them outlives the test.
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "each of the test programs uses another part of this"
-)]
+#![allow(dead_code, unused_imports, reason = "each of the test programs uses another part of this")]
 
 mod scratch;
 
