@@ -99,13 +99,12 @@ fn lose_host(
         .variable(VICTIM, victim.to_string())
         .variable(HOST_LOST, &file);
     let job = job.options(|options| options.peer_timeout = peer_timeout).grace(DEADLINE);
-    let report = std::thread::scope(|threads| {
+    std::thread::scope(|threads| {
         let running = threads.spawn(|| job.run().expect("the job starts"));
         wait_for(&file);
         lose();
         running.join().expect("it does not panic")
-    });
-    report
+    })
 }
 
 /// Likewise for the last of the hosts, and soon.
