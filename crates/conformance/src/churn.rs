@@ -235,7 +235,7 @@ fn forever(
             }
             // Asleep, until the end.
             "nothing" | PAIR => {
-                drop(world.wait(words.at(world.rank(), 0), |word| word == u64::MAX)?)
+                world.wait(words.at(world.rank(), 0), |word| word == u64::MAX).map(drop)?;
             }
             // The victim's own calls go on with itself.
             "call" => world.barrier()?,
