@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use farside_fabric::memory::Contender;
-use farside_fabric::{Error, ExitCause, Node, PeerState, Rank, Result, Topology};
-use farside_nic::{Endpoint, Key, NodeServer, Server, Settings};
+use farside_fabric::{ExitCause, Node, Rank, Result, Topology};
+use farside_nic::{Endpoint, Key, NodeServer, Settings};
 use farside_rma::World;
 
 const NODES: u32 = 2;
@@ -17,13 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The nodes of a job on this machine.
 fn servers() -> Vec<NodeServer> {
-    servers_with(Settings::default().server)
-}
-
-/// Likewise, with another server of far operations.
-fn servers_with(server: Server) -> Vec<NodeServer> {
     // A machine that is busy is not to be taken for a dead one.
-    servers_of(Settings { peer_timeout: DEADLINE, server })
+    servers_of(Settings { peer_timeout: DEADLINE, ..Settings::default() })
 }
 
 fn servers_of(settings: Settings) -> Vec<NodeServer> {
@@ -115,25 +110,6 @@ fn run(servers: &[NodeServer], program: impl Fn(&World) -> Result<()> + Sync) {
         let rank = &rank;
         let ranks: Vec<_> = (0..RANKS).map(|it| threads.spawn(move || rank(Rank(it)))).collect();
         ranks.into_iter().for_each(|rank| assert_eq!(rank.join().expect("no panic"), Ok(())));
-    });
-}
-
-#[test]
-fn nobody_waits_for_a_rank_that_served_itself_and_has_left() {
-    let _deadline = watchdog("a rank waits for one that has left");
-    let servers = servers_with("host-block".parse().expect("there is such a server"));
-    run(&servers, |world| {
-        let words = world.words(1)?;
-        world.barrier()?;
-        let last = Rank(RANKS - 1);
-        if world.rank() == Rank(0) {
-            while world.job().peer_state(last) != PeerState::Left {
-                std::thread::yield_now();
-            }
-            let how = ExitCause::Left;
-            assert_eq!(world.load(words.at(last, 0)), Err(Error::RankLost { rank: last, how }));
-        }
-        Ok(())
     });
 }
 

@@ -5,11 +5,11 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Display;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use farside::fabric::Failures;
-use farside::fabric::text::say;
 use farside::{Error, Result};
 use farside_overlay::CallSite;
 
@@ -99,7 +99,7 @@ pub(crate) fn end(call: Call, message: &dyn Display) -> ! {
         NOT_STARTED | FINALIZED => String::new(),
         pe => format!("PE {pe}: "),
     };
-    say(format_args!("farside: {who}{}: {message}{}", call.name(), place(call)));
+    say(&format!("farside: {who}{}: {message}{}\n", call.name(), place(call)));
     leave_all(1)
 }
 
@@ -226,7 +226,7 @@ fn look(word: *const AtomicU64, failures: &Failures) {
         if failures.any_lost() {
             let since = *lost_since.get_or_insert_with(Instant::now);
             if since.elapsed() > FINDS && !ENDING.swap(true, Ordering::AcqRel) {
-                say(format_args!("farside: PE {}: {}", runtime::pe(), loss()));
+                say(&format!("farside: PE {}: {}\n", runtime::pe(), loss()));
                 exit_now(1);
             }
         }
@@ -258,4 +258,10 @@ extern "C" fn farside_shmem_global_exit(status: c_int, call: Call) -> ! {
         wait_for_the_end();
     }
     leave_all(status)
+}
+
+/// Writes a line to standard error, in one piece: under other launchers all PEs write to one file.
+fn say(line: &str) {
+    // A program that has closed its standard error does not want to hear it.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }

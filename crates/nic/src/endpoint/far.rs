@@ -5,8 +5,8 @@ use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Condition, Connection as _, Error, Event, ExitCause, Node, PeerState, Rank, Reply, Result,
-    SegmentId, Started, Ticket, Wait, Wake,
+    Condition, Connection as _, Event, Node, Rank, Reply, Result, SegmentId, Started, Ticket, Wait,
+    Wake,
 };
 
 use super::Endpoint;
@@ -64,7 +64,6 @@ impl Endpoint {
             return Ok(node);
         }
         let server = ServerId(self.state.topology.nodes() + peer.0);
-        self.check_serves(peer)?;
         if !self.port().knows(server) {
             let address = self.locate(peer, node)?;
             self.port().learn(server, address);
@@ -72,20 +71,12 @@ impl Endpoint {
         Ok(server)
     }
 
-    /// Fails if a rank that serves itself does so no more: if it is lost, or has left.
-    fn check_serves(&self, peer: Rank) -> Result<()> {
-        self.check_alive(peer)?;
-        match self.job().peer_state(peer) {
-            PeerState::Left => Err(Error::RankLost { rank: peer, how: ExitCause::Left }),
-            _ => Ok(()),
-        }
-    }
-
     /// Asks where a rank serves itself, until it does.
     pub(crate) fn locate(&self, peer: Rank, node: ServerId) -> Result<PeerAddress> {
         loop {
             let asked = self.port().origin.locate(node, peer);
-            self.drive_until(|| self.check_serves(peer), |port| port.origin.is_done(asked))?;
+            let alive = || self.check_alive(peer);
+            self.drive_until(alive, |port| port.origin.is_done(asked))?;
             if let Some(Reply::Word(found)) = self.port().origin.take(asked)?
                 && found != 0
             {
