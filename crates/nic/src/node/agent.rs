@@ -5,7 +5,7 @@
 //! Differs: it also reports departures of its ranks to the other nodes, and declares a node lost
 //!          that has been silent for too long.
 
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::lock::lock;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
 use crate::target::refusals::Refusals;
-use crate::target::service::Service;
+use crate::target::service::{Memory as _, Service};
 use crate::transport::PeerAddress;
 use crate::wire::request::Request;
 use crate::wire::{self, ServerId};
@@ -37,6 +37,13 @@ pub(super) enum Command {
         rank: Rank,
         peer_state: PeerState,
         cause: Option<Loss>,
+    },
+    /// Refuses a rank of another node, and tells the ranks of this node that it is lost.
+    Lose {
+        rank: Rank,
+        how: ExitCause,
+        cause: Option<Loss>,
+        told: Sender<()>,
     },
     /// Stops when nothing has arrived for so long.
     Retire(Duration),
@@ -96,6 +103,7 @@ impl Agent {
             self.origin.pump(now_ns(), &mut |server: ServerId, packet: &[u8]| {
                 endpoint.send(peers[server.0 as usize], packet, &[]);
             });
+            self.service.memory().tell_losses();
             if std::mem::take(&mut self.service.memory().departures_changed) {
                 self.table.wake_sleepers(&*self.listener.endpoint);
             }
@@ -104,7 +112,8 @@ impl Agent {
                 return;
             }
             if !spins {
-                self.listener.sleep(self.sleep_limit());
+                let limit = self.sleep_limit();
+                self.listener.sleep(limit);
             }
         }
     }
@@ -146,6 +155,11 @@ impl Agent {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Stop => return true,
+                Command::Lose { rank, how, cause, told } => {
+                    self.lose(rank, how, cause);
+                    // It fails only if the node server does not wait any longer.
+                    let _ = told.send(());
+                }
                 Command::Retire(silence) => self.retire_after = Some(silence),
                 Command::Report { rank, peer_state, cause } => {
                     for node in (0..self.job.topology().nodes()).filter(|&node| node != self.node.0)
@@ -195,16 +209,34 @@ impl Agent {
         }
     }
 
-    fn declare_lost(&mut self, node: Node) {
+    /// Refuses a rank, and tells the ranks of this node of its loss.
+    fn lose(&mut self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
+        self.service.memory().note_departure(rank, PeerState::Lost(how), cause);
+        let node = self.job.topology().node_of(rank);
+        let is_lost = |&other: &Rank| {
+            other == rank || matches!(self.job.peer_state(other), PeerState::Lost(_))
+        };
+        // The whole node is cut off, and may live: its agent must not take this one for there.
+        if how == ExitCause::Silent && self.job.topology().ranks_of(node).iter().all(is_lost) {
+            self.give_up(node);
+        }
+    }
+
+    /// Drops all connections with a node.
+    fn give_up(&mut self, node: Node) {
         self.liveness[node.0 as usize].is_lost = true;
         self.origin.abandon(ServerId(node.0));
+        self.service.give_up(node);
+    }
+
+    fn declare_lost(&mut self, node: Node) {
         // First the service, then the report: a rank that hears of the loss relies on nothing more
         // arriving from that node.
-        self.service.give_up(node);
+        self.give_up(node);
         for &rank in self.job.topology().ranks_of(node) {
-            self.job.note_departure(rank, PeerState::Lost(ExitCause::Silent), None);
+            let silent = PeerState::Lost(ExitCause::Silent);
+            self.service.memory().note_departure(rank, silent, None);
         }
-        self.service.memory().departures_changed = true;
         if !self.liveness[node.0 as usize].was_heard {
             lock(&self.reports.unheard).push(node);
         }
@@ -218,13 +250,15 @@ impl Agent {
     }
 
     /// Returns how long it may sleep.
-    fn sleep_limit(&self) -> Duration {
+    fn sleep_limit(&mut self) -> Duration {
         let now = now_ns();
         let interval_ns = self.peer_timeout.as_nanos() as u64 / 8;
         let check = self.retire_after.is_none().then(|| self.checked_ns + interval_ns);
         let due = self.origin.due_ns().unwrap_or(u64::MAX).min(check.unwrap_or(u64::MAX));
         let limit = Duration::from_nanos(due.saturating_sub(now).max(1));
         let limit = self.silence_left().map_or(limit, |left| limit.min(left));
-        if self.service.has_calls() { limit.min(CALL_SLEEP) } else { limit }
+        // The server that executes something of a lost rank does not wake the agent either.
+        let looks = self.service.has_calls() || self.service.memory().has_losses();
+        if looks { limit.min(CALL_SLEEP) } else { limit }
     }
 }
