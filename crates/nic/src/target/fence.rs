@@ -1,8 +1,8 @@
 //! The fence that keeps a node's servers from executing anything of a lost rank after the ranks of
 //! the node were told of the loss.
 //!
-//! The agent tells them between two requests, and looks at the job's table before each: for it alone
-//! that is enough. Host-based servers execute requests beside the agent, in other processes.
+//! The agent tells them between two requests, and looks at the job's table before each: for it
+//! alone that is enough. Host-based servers execute requests beside the agent, in other processes.
 //!
 //! State:     for each rank whether it is refused, and for each host-based server the rank whose
 //!            request is being executed, in the address table of the node.

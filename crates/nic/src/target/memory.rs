@@ -75,7 +75,7 @@ pub(crate) struct NodeMemory {
     host_port: HostPort,
     /// The latest call in each slot of each caller.
     calls: FxHashMap<CallerSlot, LatestCall>,
-    /// What refuses lost ranks beside the job's own table, where other servers serve this node, too.
+    /// What refuses lost ranks beside the job's table, where other servers serve this node, too.
     pub(crate) fence: Option<Box<dyn Fence>>,
     /// The losses that the ranks of this node have not been told of.
     losses: Vec<UntoldLoss>,
@@ -112,8 +112,8 @@ impl NodeMemory {
         }
     }
 
-    /// Tells the ranks of this node of losses, of each as soon as no server executes anything of the
-    /// lost rank any more. Until then, and from then on, nothing of it is begun.
+    /// Tells the ranks of this node of losses, of each as soon as no server executes anything of
+    /// the lost rank any more. Until then, and from then on, nothing of it is begun.
     pub(crate) fn tell_losses(&mut self) {
         let NodeMemory { job, fence, losses, departures_changed, .. } = self;
         losses.retain(|&UntoldLoss { rank, how, cause }| {
