@@ -14,6 +14,7 @@ pub mod map;
 pub mod object;
 mod printed;
 pub mod published;
+pub mod recovery;
 pub mod rw;
 pub mod sync;
 mod waiting;
@@ -50,6 +51,7 @@ pub fn checks() -> Vec<Check> {
         map::checks(),
         object::checks(),
         published::checks(),
+        recovery::checks(),
         rw::checks(),
         sync::checks(),
     ];

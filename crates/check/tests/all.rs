@@ -112,6 +112,8 @@ families! {
     map: "map/";
     object: "object/";
     published: "published/";
+    recovery: "recovery/" 0 of 2;
+    recovery_more: "recovery/" 1 of 2;
     rw: "rw/" 0 of 2;
     rw_more: "rw/" 1 of 2;
     sync: "sync/";

@@ -72,7 +72,15 @@ pub type Companion = Box<dyn std::any::Any + Send>;
 
 /// Keeps a rank in the job, without communicating.
 pub struct Membership {
-    _seat: Arc<RankState>,
+    seat: Arc<RankState>,
+}
+
+impl Membership {
+    /// Runs no handlers in this process any more: the one that is running is finished, and what
+    /// handlers have posted has landed.
+    pub fn stop_handlers(&self) {
+        drop(lock(&self.seat.agent).take());
+    }
 }
 
 impl Drop for RankState {
@@ -144,7 +152,7 @@ impl Endpoint {
 
     /// What keeps the rank in the job when this connection is gone.
     pub fn membership(&self) -> Membership {
-        Membership { _seat: self.seat.clone() }
+        Membership { seat: self.seat.clone() }
     }
 
     /// Keeps something until the rank has left, and drops it then.

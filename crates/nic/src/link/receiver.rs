@@ -73,6 +73,11 @@ impl<V: Variant> Receiver<V> {
         Verdict::Later
     }
 
+    /// Returns whether a request has been executed and may be repeated.
+    pub(crate) fn has_executed(&self, number: u64) -> bool {
+        number > 0 && number <= self.executed && self.executed - number < V::WINDOW
+    }
+
     /// Records that the next request has been executed, with the answers for repetitions of it.
     pub(crate) fn executed(&mut self, answers: &[u8]) {
         self.executed += 1;

@@ -41,8 +41,12 @@ mod at {
 
 /// The fields of a port: its wakeup port, and whether its thread sleeps there.
 const PORT_BYTES: u64 = 8;
-/// The fields of a rank: its ports, and that of its host-based server.
-const RANK_BYTES: u64 = (PORTS_PER_RANK as u64) * PORT_BYTES + 8;
+/// The fields of a rank: its ports, that of its host-based server, the rank that this server
+/// serves, and whether servers of this node refuse the rank.
+const RANK_BYTES: u64 = HOST_PORT + 24;
+const HOST_PORT: u64 = (PORTS_PER_RANK as u64) * PORT_BYTES;
+const SERVED: u64 = HOST_PORT + 8;
+const REFUSED: u64 = HOST_PORT + 16;
 
 /// The address table of a node.
 pub(crate) struct AddressTable {
@@ -194,7 +198,7 @@ impl AddressTable {
 
     /// Returns the port of a rank's host-based server; zero if it has none.
     pub(crate) fn host_port(&self, rank: Rank) -> u16 {
-        self.load(self.rank(rank) + u64::from(PORTS_PER_RANK) * PORT_BYTES) as u16
+        self.load(self.rank(rank) + HOST_PORT) as u16
     }
 
     /// Returns a function that looks up [`AddressTable::host_port`].
@@ -204,7 +208,25 @@ impl AddressTable {
     }
 
     pub(crate) fn set_host_port(&self, rank: Rank, port: u16) {
-        self.store(self.rank(rank) + u64::from(PORTS_PER_RANK) * PORT_BYTES, port.into());
+        self.store(self.rank(rank) + HOST_PORT, port.into());
+    }
+
+    /// Returns the rank whose request the host-based server of a rank is executing, if any.
+    pub(crate) fn served_by(&self, server: Rank) -> Option<Rank> {
+        self.load(self.rank(server) + SERVED).checked_sub(1).map(|rank| Rank(rank as u32))
+    }
+
+    pub(crate) fn set_served(&self, server: Rank, served: Option<Rank>) {
+        self.store(self.rank(server) + SERVED, served.map_or(0, |rank| u64::from(rank.0) + 1));
+    }
+
+    /// Returns whether the servers of this node execute nothing of a rank any more.
+    pub(crate) fn is_refused(&self, rank: Rank) -> bool {
+        self.load(self.rank(rank) + REFUSED) != 0
+    }
+
+    pub(crate) fn refuse(&self, rank: Rank) {
+        self.store(self.rank(rank) + REFUSED, 1);
     }
 
     /// Writes the wakeup port of one of a rank's threads; zero removes it.

@@ -20,7 +20,7 @@ use crate::lock::lock;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
 use crate::target::refusals::Refusals;
-use crate::target::service::{Arrival, Service};
+use crate::target::service::{Arrival, Memory as _, Service};
 use crate::transport::PeerAddress;
 use crate::wire::request::Request;
 use crate::wire::{self, ServerId};
@@ -30,6 +30,8 @@ const LOOKS: u32 = 256;
 /// The longest that an agent retires, whatever still arrives: recorded datagrams that somebody
 /// sends again are authentic, too.
 const RETIREMENT_MAX: Duration = Duration::from_secs(5);
+/// The longest sleep while ranks are to be told of a loss.
+const UNTOLD: Duration = Duration::from_millis(5);
 
 /// A command of the node server to its agent.
 pub(super) enum Command {
@@ -38,6 +40,13 @@ pub(super) enum Command {
         rank: Rank,
         peer_state: PeerState,
         cause: Option<Loss>,
+    },
+    /// Refuses a rank of another node, and tells the ranks of this node that it is lost.
+    Lose {
+        rank: Rank,
+        how: ExitCause,
+        cause: Option<Loss>,
+        told: Sender<()>,
     },
     /// Asks which nodes are silent.
     Ask(Sender<Vec<Node>>),
@@ -94,6 +103,7 @@ impl Agent {
             self.origin.pump(now_ns(), &mut |server: ServerId, packet: &[u8]| {
                 endpoint.send(peers[server.0 as usize], packet, &[]);
             });
+            self.service.memory().tell_losses();
             if std::mem::take(&mut self.service.memory().departures_changed) {
                 self.table.wake_sleepers(&*self.listener.endpoint);
             }
@@ -102,7 +112,8 @@ impl Agent {
                 return;
             }
             if !spins {
-                self.listener.sleep(self.sleep_limit());
+                let limit = self.sleep_limit();
+                self.listener.sleep(limit);
             }
         }
     }
@@ -151,6 +162,11 @@ impl Agent {
                 Command::Stop => return true,
                 // Whoever has asked may have given up.
                 Command::Ask(answer) => _ = answer.send(self.liveness.silent(now_ns())),
+                Command::Lose { rank, how, cause, told } => {
+                    self.lose(rank, how, cause);
+                    // It fails only if the node server does not wait any longer.
+                    let _ = told.send(());
+                }
                 Command::Retire(silence) => {
                     self.retirement = Some(Retirement { silence, began_ns: now_ns() });
                 }
@@ -187,15 +203,34 @@ impl Agent {
         }
     }
 
-    fn declare_lost(&mut self, node: Node) {
+    /// Refuses a rank, and tells the ranks of this node of its loss.
+    fn lose(&mut self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
+        self.service.memory().note_departure(rank, PeerState::Lost(how), cause);
+        let node = self.job.topology().node_of(rank);
+        let is_lost = |&other: &Rank| {
+            other == rank || matches!(self.job.peer_state(other), PeerState::Lost(_))
+        };
+        // The whole node is cut off, and may live: its agent must not take this one for there.
+        if how == ExitCause::Silent && self.job.topology().ranks_of(node).iter().all(is_lost) {
+            self.give_up(node);
+        }
+    }
+
+    /// Drops all connections with a node.
+    fn give_up(&mut self, node: Node) {
+        self.liveness.lose(node);
         self.origin.abandon(ServerId(node.0));
+        self.service.give_up(node);
+    }
+
+    fn declare_lost(&mut self, node: Node) {
         // First the service, then the report: a rank that hears of the loss relies on nothing more
         // arriving from that node.
-        self.service.give_up(node);
+        self.give_up(node);
         for &rank in self.job.topology().ranks_of(node) {
-            self.job.note_departure(rank, PeerState::Lost(ExitCause::Silent), None);
+            let silent = PeerState::Lost(ExitCause::Silent);
+            self.service.memory().note_departure(rank, silent, None);
         }
-        self.service.memory().departures_changed = true;
         if !self.liveness.was_heard(node) {
             lock(&self.reports.unheard).push(node);
         }
@@ -212,11 +247,13 @@ impl Agent {
     }
 
     /// Returns how long it may sleep.
-    fn sleep_limit(&self) -> Duration {
+    fn sleep_limit(&mut self) -> Duration {
         let look = self.retirement.is_none().then(|| self.liveness.due_ns());
         let due = self.origin.due_ns().unwrap_or(u64::MAX).min(look.unwrap_or(u64::MAX));
         let limit = Duration::from_nanos(due.saturating_sub(now_ns()).max(1));
         let limit = self.time_left().map_or(limit, |left| limit.min(left));
-        self.service.sleep_limit().map_or(limit, |soon| limit.min(soon))
+        let limit = self.service.sleep_limit().map_or(limit, |soon| limit.min(soon));
+        // The server that executes something of a lost rank does not wake the agent.
+        if self.service.memory().has_losses() { limit.min(UNTOLD) } else { limit }
     }
 }

@@ -14,6 +14,7 @@ use farside_fabric::{Error, Rank, Result};
 use farside_shm::Job;
 
 use super::address_table::AddressTable;
+use super::fence::NodeFence;
 use super::server::REPLY_BYTES;
 use crate::settings::ServerLocation;
 use crate::target::listener::Listener;
@@ -40,7 +41,9 @@ impl HostServer {
         let (address, key) = (endpoint.socket_address()?, table.key());
         let datagram_bytes = table.packet_bytes();
         endpoint.enable_streams(StreamSettings { key: &key, datagram_bytes });
-        let memory = NodeMemory::new(job.clone(), node, Some(rank), table.host_ports());
+        let mut memory = NodeMemory::new(job.clone(), node, Some(rank), table.host_ports());
+        let fence = NodeFence { job: job.clone(), table: table.clone(), server: Some(rank) };
+        memory.fence = Some(Box::new(fence));
         let id = ServerId(topology.nodes() + rank.0);
         let nodes = Nodes { topology: (*topology).clone(), hosts: table.hosts()? };
         let recorder = Recorder::new(job, Server::Host(rank));

@@ -70,6 +70,13 @@ impl Liveness {
         }
     }
 
+    /// Notes that a node is lost, of which somebody else has told.
+    pub(super) fn lose(&mut self, node: Node) {
+        if let Some(peer) = self.nodes.get_mut(node.0 as usize) {
+            peer.is_lost = true;
+        }
+    }
+
     pub(super) fn is_lost(&self, node: Node) -> bool {
         self.nodes.get(node.0 as usize).is_some_and(|peer| peer.is_lost)
     }

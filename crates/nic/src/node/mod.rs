@@ -3,6 +3,7 @@
 
 pub(crate) mod address_table;
 mod agent;
+mod fence;
 mod handlers;
 mod host_server;
 mod liveness;

@@ -184,6 +184,8 @@ impl Drop for RankState {
         let new = || self.open_port(PortId::LEAVE).ok().map(|port| Arc::new(Mutex::new(port)));
         let Some(port) = own.or_else(left).or_else(new) else { return };
         let mut port = lock(&port);
+        // First what handlers have posted: nobody takes anything of a rank that is lost.
+        membership.stop_handlers();
         let peer_state = self.job.end_of(self.rank);
         // The cause goes with the report, so that no rank hears of the consequence alone.
         let cause = self.job.settle_cause(self.rank, peer_state);

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,11 +16,12 @@ use farside_shm::Job;
 
 use super::address_table::AddressTable;
 use super::agent::{Agent, Command, Reports};
+use super::fence::NodeFence;
 use super::liveness::Liveness;
 use crate::clock::now_ns;
 use crate::initiator::origin::Origin;
 use crate::lock::lock;
-use crate::settings::Settings;
+use crate::settings::{ServerLocation, Settings};
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
 use crate::target::recorder::Recorder;
@@ -190,6 +191,10 @@ impl NodeServer {
         let mut memory =
             NodeMemory::new(self.job.clone(), self.node, host, self.table.host_ports());
         memory.registration = endpoint.clone().memory_registration();
+        if self.settings.server.location == ServerLocation::Host {
+            let (job, table) = (self.job.clone(), self.table.clone());
+            memory.fence = Some(Box::new(NodeFence { job, table, server: None }));
+        }
         let nodes = Nodes {
             topology: (**self.job.topology()).clone(),
             hosts: addresses.iter().map(Address::ip).collect(),
@@ -252,11 +257,18 @@ impl NodeServer {
     }
 
     /// Declares a rank of another node lost to the ranks of this node, with the loss that caused
-    /// it.
+    /// it. The agent tells them, since it must have refused the rank before.
     pub fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
-        self.job.note_departure(rank, PeerState::Lost(how), cause);
-        if let Some(running) = &*lock(&self.agent) {
-            self.table.wake_sleepers(&running.wakeup);
+        let tell = || self.job.note_departure(rank, PeerState::Lost(how), cause);
+        let agent = lock(&self.agent);
+        let Some(running) = &*agent else { return tell() };
+        let (told, is_told) = channel();
+        self.command(running, Command::Lose { rank, how, cause, told });
+        // Who is declared lost next may have ended because of this loss, which must be known then;
+        // but nobody waits for an agent that hangs.
+        if is_told.recv_timeout(ANSWER_TIME) == Err(RecvTimeoutError::Disconnected) {
+            // It has ended, and executes nothing.
+            tell();
         }
     }
 

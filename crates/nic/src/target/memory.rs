@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use farside_fabric::memory::{Contender, Mapped, agent_of, full_fence};
 use farside_fabric::{
-    Accumulate, Agent as _, Atomic, Error, HandlerId, Loss, Node, PeerState, Piece, Rank, Region,
-    Result, SegmentId, Shape, Width, Word,
+    Accumulate, Agent as _, Atomic, Error, ExitCause, HandlerId, Loss, Node, PeerState, Piece,
+    Rank, Region, Result, SegmentId, Shape, Width, Word,
 };
 use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
 
 use crate::clock::now_ns;
+use crate::target::fence::Fence;
 use crate::target::service::{CallState, Memory};
 use crate::transport::{MemoryRegistration, RemoteKey};
 use crate::wire::request::{About, Request, Requests, Rows};
@@ -66,6 +67,13 @@ struct Locked {
     stripes: u64,
 }
 
+/// A loss that the ranks of this node have not been told of.
+struct UntoldLoss {
+    rank: Rank,
+    how: ExitCause,
+    cause: Option<Loss>,
+}
+
 /// The memory of one node.
 pub(crate) struct NodeMemory {
     job: Arc<Job>,
@@ -79,6 +87,10 @@ pub(crate) struct NodeMemory {
     host_port: HostPort,
     /// The latest call in each slot of each caller.
     calls: FxHashMap<CallerSlot, LatestCall>,
+    /// What refuses lost ranks beside the job's table, where other servers serve this node, too.
+    pub(crate) fence: Option<Box<dyn Fence>>,
+    /// The losses that the ranks of this node have not been told of.
+    losses: Vec<UntoldLoss>,
     /// Whether a departure has been noted that the waiting ranks have not been woken for.
     pub(crate) departures_changed: bool,
     /// What registers memory for direct operations, if the transport has those.
@@ -103,6 +115,8 @@ impl NodeMemory {
             locked: Vec::new(),
             host_port,
             calls: FxHashMap::default(),
+            fence: None,
+            losses: Vec::new(),
             departures_changed: false,
             registration: None,
         }
@@ -154,6 +168,25 @@ impl NodeMemory {
         true
     }
 
+    /// Tells the ranks of this node of losses, of each as soon as no server executes anything of
+    /// the lost rank any more. Until then, and from then on, nothing of it is begun.
+    pub(crate) fn tell_losses(&mut self) {
+        let NodeMemory { job, fence, losses, departures_changed, .. } = self;
+        losses.retain(|&UntoldLoss { rank, how, cause }| {
+            if fence.as_ref().is_some_and(|fence| !fence.close(rank)) {
+                return true;
+            }
+            job.note_departure(rank, PeerState::Lost(how), cause);
+            *departures_changed = true;
+            false
+        });
+    }
+
+    /// Returns whether the ranks of this node are still to be told of a loss.
+    pub(crate) fn has_losses(&self) -> bool {
+        !self.losses.is_empty()
+    }
+
     /// Calls `act` with rows as a region.
     fn with_region<R>(&self, rows: &Rows, act: impl FnOnce(&Region<'_>) -> Result<R>) -> Result<R> {
         self.check(rows.rank)?;
@@ -176,6 +209,17 @@ fn is_lost(job: &Job, holder: Rank) -> bool {
 }
 
 impl Memory for NodeMemory {
+    fn begin(&mut self, of: Rank) -> bool {
+        self.fence.as_ref().is_none_or(|fence| fence.begin(of))
+            && !matches!(self.job.peer_state(of), PeerState::Lost(_))
+    }
+
+    fn end(&mut self) {
+        if let Some(fence) = &self.fence {
+            fence.end();
+        }
+    }
+
     fn put(&mut self, to: &Rows, data: &[u8]) -> Result<()> {
         self.with_region(to, |region| self.reach.put(region, data))
     }
@@ -277,6 +321,10 @@ impl Memory for NodeMemory {
     }
 
     fn note_departure(&mut self, rank: Rank, peer_state: PeerState, cause: Option<Loss>) {
+        if let PeerState::Lost(how) = peer_state {
+            self.losses.push(UntoldLoss { rank, how, cause });
+            return self.tell_losses();
+        }
         self.job.note_departure(rank, peer_state, cause);
         self.departures_changed = true;
     }

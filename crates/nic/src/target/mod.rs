@@ -1,5 +1,6 @@
 //! The target's side of the wire: requests go in, memory changes, replies go out.
 
+pub(crate) mod fence;
 pub(crate) mod listener;
 pub(crate) mod memory;
 pub(crate) mod recorder;

@@ -15,7 +15,7 @@ pub struct Refusals {
     pub astray: u64,
     /// Authentic, but too old or too far ahead.
     pub stale: u64,
-    /// Of a lost node.
+    /// Of a lost node or rank.
     pub late: u64,
 }
 

@@ -43,6 +43,12 @@ const COMPLAINTS_MAX: usize = 40;
 
 /// The memory that operations are executed on.
 pub(crate) trait Memory {
+    /// Begins to execute requests of a rank, until [`Memory::end`]. Returns false if nothing of it
+    /// may be executed any more: it is lost.
+    fn begin(&mut self, _of: Rank) -> bool {
+        true
+    }
+    fn end(&mut self) {}
     fn put(&mut self, to: &Rows, data: &[u8]) -> Result<()>;
     /// Reads rows into as many bytes.
     fn get(&mut self, from: &Rows, into: &mut [u8]) -> Result<()>;
@@ -241,6 +247,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         out: Out<'_>,
     ) -> Option<Arrival> {
         let read = self.read(packet, carrier, out);
+        self.memory.end();
         read.inspect_err(|&refused| self.refusals.count(refused)).ok()
     }
 
@@ -256,9 +263,15 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
         let host = *self.nodes.hosts.get(node.0 as usize).ok_or(Refused::Astray)?;
         self.check(body)?;
+        let may_execute = port.rank().is_none_or(|rank| self.memory.begin(rank));
         let socket = SocketAddr::new(host, header.reply_port);
         let known = self.endpoint.is_none().then_some(PeerAddress::Socket(socket));
         let connection = self.connections.entry(port).or_insert_with(|| Connection::new(known));
+        // Copies of what was executed are answered all the same: a rank that has failed reports
+        // that itself, and waits until all nodes have acknowledged it.
+        if !may_execute && !connection.receiver.has_executed(header.number) {
+            return Err(Refused::Late);
+        }
         // The acknowledgement goes the same way: what a stream carries does not get lost.
         connection.by_stream = carrier.is_stream();
         match connection.receiver.judge(header.number, body) {

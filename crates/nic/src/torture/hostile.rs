@@ -262,6 +262,38 @@ fn lengths_that_do_not_fit_their_datagram_are_malformed() {
 }
 
 #[test]
+fn what_a_lost_rank_had_sent_is_not_executed_and_its_last_words_are_acknowledged() {
+    let mut victim = Victim::new();
+    let killed = PeerState::Lost(ExitCause::Signal(9));
+    let encoded = |request: &Request<'_>| {
+        let mut body = Vec::new();
+        request::encode(request, &mut body);
+        body
+    };
+    let put =
+        |bytes: &[u8]| encoded(&Request::Put { to: rows(0, 1, 1, 0), data: bytes, counts: false });
+    let (thread, leave) = (PortId::of_rank(Rank(0), 0), PortId::of_rank(Rank(0), PortId::LEAVE));
+    assert!(victim.send(thread, 1, &put(&[0x5A])));
+    // This one waits for its turn.
+    assert!(victim.send(thread, 3, &put(&[3])));
+    let last_words = encoded(&Request::Member { rank: Rank(0), peer_state: killed, cause: None });
+    assert!(victim.send(leave, 1, &last_words));
+    assert_eq!(victim.job.peer_state(Rank(0)), killed);
+    victim.replies.clear();
+    // What its kernel had still to send.
+    assert!(!victim.send(thread, 2, &put(&[2])));
+    assert!(!victim.send(thread, 4, &put(&[4])));
+    assert_eq!((victim.service.refusals().late, victim.replies.len()), (2, 0));
+    victim.assert_untouched("a lost rank");
+    // A rank that has failed reports that itself, and waits for the acknowledgement.
+    assert!(victim.send(leave, 1, &last_words));
+    assert_eq!(victim.replies.len(), 1);
+    // Others of its node are there.
+    assert!(victim.send(PortId::of_rank(Rank(1), 0), 1, &put(&[0x5A])));
+    assert!(victim.send(PortId::of_agent(Node(0)), 1, &encoded(&Request::Ping)));
+}
+
+#[test]
 fn fates_and_ports_of_others_are_not_believed() {
     let mut victim = Victim::new();
     // Rank 0 is on node 0, which cannot speak for ranks of node 1 and 2, nor for those that are not

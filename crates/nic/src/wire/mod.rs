@@ -111,7 +111,7 @@ pub(crate) enum Refused {
     Astray,
     /// It was executed so long ago that no sender repeats it, or is further ahead than the window.
     Stale,
-    /// It comes from a node that counts as lost.
+    /// It comes from a node or a rank that counts as lost.
     Late,
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use farside_fabric::{Agent, Error, HandlerId, PeerState, Rank, Result, Word};
+use farside_fabric::{Agent, Error, HandlerId, PeerState, Rank, Result, SegmentId, Width, Word};
 use farside_rma::{Context, World};
 
 use super::frame::{LockWords, Standing, TimeLimit};
@@ -80,10 +80,9 @@ pub(super) struct Client {
 impl Client {
     /// Gives the agents the handler of a lock. It keeps nothing itself: any process of the home's
     /// node may be the next to run it. Collective.
-    pub(super) fn new(lock: &LockWords, world: &World, service: Service) -> Result<Client> {
-        let base = lock.shared(0).word();
+    pub(super) fn new(world: &World, service: Service) -> Result<Client> {
         let handler = world.serve(move |agent, from, bytes| {
-            answer(&service, agent, base, from, bytes).unwrap_or_default()
+            answer(&service, agent, from, bytes).unwrap_or_default()
         })?;
         Ok(Client { service, handler, number: Cell::new(0), incarnation: 0 })
     }
@@ -138,10 +137,11 @@ impl Client {
 
     /// Returns the bytes of a request, which belongs to the last one for the lock.
     fn request(&self, lock: &LockWords, ask: Ask) -> Vec<u8> {
-        let (home, bits) = (lock.home(), self.service.request_bits);
+        let Word { rank: home, segment, offset, .. } = lock.shared(0).word();
+        let packed = (u64::from(home.0) << self.service.request_bits) | self.number.get();
         let mut bytes = vec![ask as u8];
-        bytes.extend(((u64::from(home.0) << bits) | self.number.get()).to_le_bytes());
-        bytes.extend(self.incarnation.to_le_bytes());
+        let numbers = [packed, self.incarnation, segment.0, offset];
+        bytes.extend(numbers.into_iter().flat_map(u64::to_le_bytes));
         bytes
     }
 
@@ -194,25 +194,22 @@ pub(super) fn with_agents(context: &Context, home: Rank, members: &[Rank]) -> Ve
     members.iter().chain(near.iter().filter(is_there)).copied().collect()
 }
 
-/// Answers the bytes of a request, which name the home: it changes when it is lost.
-fn answer(
-    service: &Service,
-    agent: &dyn Agent,
-    base: Word,
-    from: Rank,
-    bytes: &[u8],
-) -> Result<Vec<u8>> {
+/// Answers the bytes of a request, which name the home and the lock's words there: both change when
+/// the lock is recovered.
+fn answer(service: &Service, agent: &dyn Agent, from: Rank, bytes: &[u8]) -> Result<Vec<u8>> {
     let Some((&code, rest)) = bytes.split_first() else {
         return Ok(Vec::new());
     };
     let all = [Ask::Acquire, Ask::Attempt, Ask::Cancel, Ask::Release, Ask::Reset];
     let ask = all.into_iter().find(|&ask| ask as u8 == code);
-    let (Some(ask), Some(packed), Some(incarnation)) =
-        (ask, number_at(rest, 0), number_at(rest, 8))
+    let numbers = [0, 8, 16, 24].map(|at| number_at(rest, at));
+    let (Some(ask), [Some(packed), Some(incarnation), Some(segment), Some(offset)]) =
+        (ask, numbers)
     else {
         return Ok(Vec::new());
     };
-    let home = Word { rank: Rank((packed >> service.request_bits) as u32), ..base };
+    let (rank, segment) = (Rank((packed >> service.request_bits) as u32), SegmentId(segment));
+    let home = Word { rank, segment, offset, width: Width::W64 };
     let queue = ServerQueue::new(agent, home, service.queue);
     if ask == Ask::Reset {
         queue.reset(incarnation)?;
@@ -242,7 +239,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::HashMap;
 
-    use farside_fabric::{Atomic, Node, Region, SegmentId, Width};
+    use farside_fabric::{Atomic, Node, Region};
 
     use super::super::algorithms::{HYBRID, SERVER};
     use super::*;
@@ -283,8 +280,8 @@ mod tests {
 
     fn request(ask: Ask, incarnation: u64) -> Vec<u8> {
         let mut bytes = vec![ask as u8];
-        bytes.extend(1u64.to_le_bytes());
-        bytes.extend(incarnation.to_le_bytes());
+        let numbers = [1, incarnation, SegmentId::ROOT.0, 0];
+        bytes.extend(numbers.into_iter().flat_map(u64::to_le_bytes));
         bytes
     }
 
@@ -292,10 +289,8 @@ mod tests {
     fn a_request_from_before_a_recovery_is_dropped() {
         for service in [SERVER, HYBRID] {
             let agent = Words::default();
-            let base =
-                Word { rank: Rank(0), segment: SegmentId::ROOT, offset: 0, width: Width::W64 };
             let say = |from: u32, ask: Ask, incarnation: u64| {
-                answer(&service, &agent, base, Rank(from), &request(ask, incarnation))
+                answer(&service, &agent, Rank(from), &request(ask, incarnation))
                     .map(|answer| answer.first().copied())
             };
             // Rank 1 has the lock, and its members recover it.

@@ -45,7 +45,7 @@ use farside_fabric::record::ActivityKind;
 use farside_fabric::{Error, Rank, Result, Word};
 use farside_rma::{Context, Purpose, Team, World};
 
-use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit, guard};
+use frame::{Algorithm, Handle, LockWords, Observer, Recovery, Right, TimeLimit, guard};
 use registry::{Build, Entry, Made, Maker};
 
 #[doc(hidden)]
@@ -237,20 +237,24 @@ impl Lock {
     /// becomes home.
     ///
     /// The data under the lock is the caller's to mend. Members of a job with losses cannot split
-    /// the world any more, so the team must have been made before. The words of a lock that was
-    /// recovered can no longer be given back: [`Lock::free`] is an error.
+    /// the world any more, so the team must have been made before. The lock gets new words, which
+    /// that team frees ([`Lock::free`]); the old ones, in which something of the lost may still
+    /// land, are kept until the job ends.
     pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
-        let team = survivors.into();
+        self.recover_as::<Right>(&survivors.into())
+    }
+
+    /// Recovers the lock as a variant does, for a checker.
+    #[doc(hidden)]
+    pub fn recover_as<R: Recovery>(&mut self, team: &Team<'_>) -> Result<()> {
         let context = team.context();
         let can_be_home = |rank| self.algorithm.can_be_home(context, rank);
-        let home = self.handle.agree_on_home(&team, &self.words, can_be_home)?;
-        self.words.clear(context)?;
+        let home = self.handle.agree_on_home(team, &self.words, can_be_home)?;
         self.held.set(false);
-        team.barrier()?;
         let concerned = self.algorithm.concerned(context, home, team.members());
-        self.words.change(home, &concerned);
+        self.words.renew::<R>(team, home, &concerned)?;
         self.algorithm.reset(&self.words, context)?;
-        team.barrier()
+        if R::AWAITS_ALL { team.barrier() } else { Ok(()) }
     }
 
     /// Gives its memory back. Collective over the members. It is an error if one of them still has

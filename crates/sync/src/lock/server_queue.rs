@@ -54,14 +54,15 @@ impl<'a> ServerQueue<'a> {
 
     /// Does an atomic on a word of the lock at the home.
     pub(super) fn atomic(&self, index: usize, op: Atomic) -> Result<u64> {
-        let at = Word { offset: self.home.offset + 8 * index as u64, ..self.home };
+        let at = Word { offset: self.home.offset.saturating_add(8 * index as u64), ..self.home };
         self.agent.atomic(at, op).map(|held| held as u64)
     }
 
     /// Writes a word of the lock at `rank`, and wakes it. Should that fail, the rank is lost, and
     /// all waiting ranks hear of it.
     pub(super) fn grant(&self, rank: Rank, index: usize, request: u64) {
-        let at = Word { rank, offset: self.home.offset + 8 * index as u64, ..self.home };
+        let at =
+            Word { rank, offset: self.home.offset.saturating_add(8 * index as u64), ..self.home };
         let _ = self.agent.post(at, Atomic::Store(request.into()));
     }
 

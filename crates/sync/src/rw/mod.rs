@@ -51,7 +51,7 @@ use farside_fabric::record::ActivityKind;
 use farside_fabric::{Error, Rank, Result, Word};
 use farside_rma::{Context, Purpose, Team, World};
 
-use crate::lock::frame::{Handle, Observer, TimeLimit, guard};
+use crate::lock::frame::{Handle, Observer, Recovery, Right, TimeLimit, guard};
 use crate::lock::registry::{Build, Made, Maker};
 use frame::{Algorithm, RwWords};
 use registry::Entry;
@@ -297,20 +297,26 @@ impl RwLock {
     /// becomes home.
     ///
     /// The data under the lock is the caller's to mend. Members of a job with losses cannot split
-    /// the world any more, so the team must have been made before. The words of a lock that was
-    /// recovered can no longer be given back: [`RwLock::free`] is an error.
+    /// the world any more, so the team must have been made before. The lock gets new words, which
+    /// that team frees ([`RwLock::free`]); the old ones, in which something of the lost may still
+    /// land, are kept until the job ends.
     pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
-        let team = survivors.into();
+        self.recover_as::<Right>(&survivors.into())
+    }
+
+    /// Recovers the lock as a variant does, for a checker.
+    #[doc(hidden)]
+    pub fn recover_as<R: Recovery>(&mut self, team: &Team<'_>) -> Result<()> {
         let context = team.context();
         let can_be_home = |rank| self.algorithm.can_be_home(context, rank);
-        let home = self.handle.agree_on_home(&team, &self.words, can_be_home)?;
-        self.words.clear(context)?;
-        self.algorithm.clear(context)?;
+        let home = self.handle.agree_on_home(team, &self.words, can_be_home)?;
         self.held.set(Held::Not);
-        team.barrier()?;
-        self.words.change(home, team.members());
+        self.words.renew::<R>(team, home)?;
+        if let Some(writers) = self.algorithm.writers() {
+            writers.renew::<R>(team, home, team.members())?;
+        }
         self.algorithm.reset(&self.words, context)?;
-        team.barrier()
+        if R::AWAITS_ALL { team.barrier() } else { Ok(()) }
     }
 
     /// Gives its memory back. Collective over the members. It is an error if one of them still has

@@ -30,7 +30,11 @@ impl<M: Memory, V: Variant> Service<M, V> {
     /// Executes what has waited for locks, as far as they are free.
     pub(super) fn retry(&mut self, out: Out<'_>) {
         for port in std::mem::take(&mut self.blocked) {
-            self.go_on(port, out);
+            // The rank may have been lost meanwhile: then nothing more of it is executed.
+            if port.rank().is_none_or(|rank| self.memory.begin(rank)) {
+                self.go_on(port, out);
+            }
+            self.memory.end();
         }
     }
 

@@ -73,7 +73,7 @@ pub(super) fn make_posted_without_flush(maker: &Maker<'_>) -> Result<Made<dyn Al
 fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
     let world = maker.world()?;
     let words = maker.words(agent::words(QUEUE, world.size()))?;
-    let client = Client::new(&words, world, SERVICE)?;
+    let client = Client::new(world, SERVICE)?;
     Ok(Made { words, algorithm: Box::new(Server::<V> { client, variant: PhantomData }) })
 }
 

@@ -116,7 +116,11 @@ impl Handle {
         if let Some(&rank) = stranger {
             return Err(Error::NotAMember { rank, of: "lock" });
         }
-        // What was posted to the lost is lost.
+        // What was posted to the lost is lost, and nobody is told of it after the recovery.
+        while let Err(error) = context.finish_calls() {
+            // That of one call; there may be more.
+            error.lost_rank().ok_or(error)?;
+        }
         match context.flush_all() {
             Err(error) if error.lost_rank().is_none() => return Err(error),
             _ => survivors.barrier()?,

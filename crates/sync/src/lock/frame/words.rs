@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result, Word};
-use farside_rma::{Context, NearWord, Place, WaitOptions, Words};
+use farside_rma::{Context, NearWord, Place, Team, WaitOptions, Words};
 
-use super::{Observer, Standing, StatisticsCell, TimeLimit};
+use super::{Observer, Recovery, Standing, StatisticsCell, TimeLimit};
 
 /// A lock's words, its members and its statistics.
 pub struct LockWords {
@@ -55,9 +55,23 @@ impl LockWords {
         &self.members
     }
 
-    /// Changes members and home. The words stay.
-    pub(crate) fn change(&mut self, home: Rank, members: &[Rank]) {
+    /// Changes members and home, and takes new words of `survivors`, all zero: what the lost had
+    /// under way may still land in the old ones, which are not used again. Collective over
+    /// `survivors`.
+    pub(crate) fn renew<R: Recovery>(
+        &mut self,
+        survivors: &Team<'_>,
+        home: Rank,
+        members: &[Rank],
+    ) -> Result<()> {
+        if R::TAKES_NEW_WORDS {
+            self.words = survivors.protocol_words(self.words.len())?;
+        } else {
+            self.clear(survivors.context())?;
+            survivors.barrier()?;
+        }
         (self.home, self.members) = (home, members.into());
+        Ok(())
     }
 
     /// Returns how many words an algorithm has of every member.
@@ -227,7 +241,7 @@ impl LockWords {
     }
 
     /// Sets this rank's words to zero, as they were allocated.
-    pub(crate) fn clear(&self, context: &Context) -> Result<()> {
+    fn clear(&self, context: &Context) -> Result<()> {
         for index in 0..self.words.len() {
             context.store(self.at(context.rank(), index), 0)?;
         }

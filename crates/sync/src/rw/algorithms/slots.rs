@@ -305,13 +305,12 @@ impl<V: Variant> Algorithm for Slots<V> {
         published
     }
 
-    fn clear(&self, context: &Context) -> Result<()> {
-        self.writers.words.clear(context)
+    fn writers(&mut self) -> Option<&mut LockWords> {
+        Some(&mut self.writers.words)
     }
 
     fn reset(&mut self, lock: &RwWords, context: &Context) -> Result<()> {
         let Made { words, algorithm } = &mut self.writers;
-        words.change(lock.home(), lock.members());
         algorithm.reset(words, context)?;
         self.counters = counters(lock, context, self.bounds)?;
         self.reads_alone.set(false);

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};
 
-use crate::lock::frame::{LockWords, TimeLimit};
+use crate::lock::frame::{LockWords, Recovery, TimeLimit};
 
 pub use statistics::{Statistics, StatisticsCell};
 
@@ -24,9 +24,9 @@ impl RwWords {
         RwWords { words, statistics: StatisticsCell::default() }
     }
 
-    /// Changes members and home. The words stay.
-    pub(super) fn change(&mut self, home: Rank, members: &[Rank]) {
-        self.words.change(home, members);
+    /// Makes the survivors the members, with new words; see [`LockWords::renew`]. Collective.
+    pub(super) fn renew<R: Recovery>(&mut self, survivors: &Team<'_>, home: Rank) -> Result<()> {
+        self.words.renew::<R>(survivors, home, survivors.members())
     }
 
     /// Returns how often this rank has waited in a queue of an exclusive lock that is part of this
@@ -80,9 +80,9 @@ pub trait Algorithm: Send {
         lock.poll(context, limit, || self.attempt_write(lock, context))
     }
 
-    /// Sets this rank's words of a lock that is part of this one to zero.
-    fn clear(&self, _context: &Context) -> Result<()> {
-        Ok(())
+    /// Returns the words of an exclusive lock that is part of this one, if there is one.
+    fn writers(&mut self) -> Option<&mut LockWords> {
+        None
     }
 
     /// Makes a lock of which all words are zero a free lock among the present members. No member
