@@ -51,6 +51,11 @@ fn reclaiming(config: Config) -> Config {
     Config { storage_limit: 0, ..config }
 }
 
+/// Memory of many pages.
+fn roomy(config: Config) -> Config {
+    Config { bytes: 1 << 11, ..config }
+}
+
 fn from_rank_0(config: Config) -> Config {
     Config { start: Start::Original, ..config }
 }
@@ -166,6 +171,13 @@ fn barriers() -> Vec<Check> {
         )
         .setup(three().rounds(1)),
         right(
+            "dsm/long-messages",
+            "acknowledgements of two messages that are fetched are on their way",
+            roomy(tree()),
+            run::long_messages,
+        )
+        .setup(Setup::new(2).rounds(5)),
+        right(
             "dsm/some-central",
             "two of three meet, and then one of them and the third",
             central(),
@@ -239,7 +251,7 @@ fn many() -> Vec<Check> {
 fn wrong() -> Vec<Check> {
     use mutants::{
         AppliesBackwards, ConfusesSubtrees, DropsANotice, ForgetsWhatSomeTold, KeepsItsTwin,
-        KeepsToItself, ReclaimsTooEarly, UsesOnePlace,
+        KeepsToItself, ReclaimsTooEarly, StoresTaken, UsesOnePlace,
     };
     vec![
         Check::new(
@@ -296,6 +308,13 @@ fn wrong() -> Vec<Check> {
             subject::<UsesOnePlace>(tree(), run::counting),
         )
         .setup(Setup::new(2).rounds(2))
+        .mutant(Promise::Progress, "deadlock"),
+        Check::new(
+            "dsm/stores-taken",
+            "lets an old acknowledgement land on a newer one",
+            subject::<StoresTaken>(roomy(tree()), run::long_messages),
+        )
+        .setup(Setup::new(2).rounds(5))
         .mutant(Promise::Progress, "deadlock"),
     ]
 }

@@ -11,7 +11,8 @@ use crate::property::{Inside, Promise};
 /// The epochs of each rank in a round, one letter for each. `w` and `r` write and read under a
 /// lock, with a flush between; `p` and `g` put and get a pair in one epoch without a flush, which
 /// two-sided windows send in one message; `a` reads in an epoch of all targets; `W` and `R` do next
-/// to nothing, for designs in which every call conflicts with everything.
+/// to nothing, for designs in which every call conflicts with everything; `b` is no epoch, but a
+/// barrier.
 type Roles = &'static [&'static str];
 
 /// The design, and the number of looks of the first of a queue before it sleeps.
@@ -102,6 +103,7 @@ fn visit<V: Variant>(
         'r' | 'a' => read(world, window, watch, role == 'a'),
         'W' => peep(world, window, watch, Mode::Exclusive),
         'R' => peep(world, window, watch, Mode::Shared),
+        'b' => window.barrier(),
         'p' => {
             let mine = u64::from(me.0) + 1;
             window.lock(target, Mode::Exclusive)?;
@@ -193,6 +195,7 @@ const READERS: Roles = &["w", "r", "r"];
 const PAIR: Roles = &["w", "r"];
 const TWICE: Roles = &["w", "rw"];
 const MESSAGES: Roles = &["p", "g", "p"];
+const BARRIERS: Roles = &["bb", "bb"];
 const MANY: Roles = &["w", "r", "wr", "a", "w", "rw", "a", "r"];
 const PCT: Policy = Policy::Pct { depth: 3 };
 
@@ -275,6 +278,15 @@ pub(super) fn checks() -> Vec<Check> {
             .policy(PCT, 300),
     ]);
     checks.extend(design!("two-sided", Base::TwoSided, far));
+    checks.push(
+        check::<Right>(
+            "epoch/two-sided-barriers",
+            "barriers in a row: the signals of two of them are on their way",
+            Base::TwoSided,
+            BARRIERS,
+        )
+        .setup(far(2)),
+    );
     checks.push(
         check::<Right>("epoch/direct-death-readers", DIES, Base::Direct(0), &["W", "R", "R"])
             .setup(Setup::new(3).deaths(1))
@@ -393,5 +405,13 @@ fn mutants() -> Vec<Check> {
         )
         .setup(far(2))
         .mutant(Promise::Progress, "deadlock"),
+        check::<variant::StoresBarriers>(
+            "epoch/two-sided-stores-barriers",
+            "lets the signal of an old barrier land on that of a newer one",
+            Base::TwoSided,
+            BARRIERS,
+        )
+        .setup(far(2))
+        .mutant(Promise::Progress, "has already left"),
     ]
 }
