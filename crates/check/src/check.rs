@@ -28,6 +28,9 @@ pub struct Check {
     pub small: Option<Setup>,
     /// The expected outcome.
     pub expectation: Expectation,
+    /// Why a rank may post stores to one word that overtake each other. Where nothing is said, they
+    /// are refused.
+    pub unordered: Option<&'static str>,
     /// Builds the program to explore, for a job.
     pub subject: Box<dyn Fn(&Setup) -> Subject>,
 }
@@ -247,6 +250,7 @@ impl Check {
             schedules: None,
             small: None,
             expectation: Expectation::Passes,
+            unordered: None,
             subject: Box::new(subject),
         }
     }
@@ -267,6 +271,12 @@ impl Check {
     #[must_use]
     pub fn small(self, setup: Setup) -> Check {
         Check { small: Some(setup), ..self }
+    }
+
+    /// Lets a rank post stores to one word that may overtake each other, and says why.
+    #[must_use]
+    pub fn unordered(self, why: &'static str) -> Check {
+        Check { unordered: Some(why), ..self }
     }
 
     /// Wrong on purpose: it breaks a promise, and must be caught by a problem that says this.
@@ -313,6 +323,10 @@ impl Check {
         Budget { schedules: self.schedules, steps: Some(STEPS_MAX), time: None }
     }
 
+    fn simulation(&self, setup: &Setup) -> Result<Simulation> {
+        Ok(setup.simulation()?.refuse_unordered_stores(self.unordered.is_none()))
+    }
+
     /// Explores it, until everything was tried or the budget is used up. `watch` is told after
     /// every schedule.
     pub fn run(
@@ -329,7 +343,7 @@ impl Check {
             watch(progress);
             budget.allows(progress, start)
         };
-        let report = explore(&setup.simulation()?, &subject.program, policy, seed, &mut go_on);
+        let report = explore(&self.simulation(setup)?, &subject.program, policy, seed, &mut go_on);
         let mut problem = report.failure.as_ref().map(|failure| failure.problem.clone());
         // Random schedules never end by themselves: their number is what was wanted, or else the
         // time or the steps are.
@@ -369,14 +383,14 @@ impl Check {
         policy: Policy,
         runs_max: u64,
     ) -> Result<(BTreeMap<u64, Vec<Event>>, Report)> {
-        let simulation = setup.simulation()?.digests(true);
+        let simulation = self.simulation(setup)?.digests(true);
         let subject = (self.subject)(setup);
         Ok(final_states(&simulation, &subject.program, policy, runs_max))
     }
 
     /// Runs one schedule of it again.
     pub fn replay(&self, setup: &Setup, schedule: &str) -> Result<Run, String> {
-        let simulation = setup.simulation().map_err(|error| error.to_string())?;
+        let simulation = self.simulation(setup).map_err(|error| error.to_string())?;
         replay(&simulation, &(self.subject)(setup).program, schedule)
     }
 }

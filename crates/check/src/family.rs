@@ -56,6 +56,9 @@ pub fn checks() -> Vec<Check> {
     families.into_iter().flatten().collect()
 }
 
+/// Why a wrong variant may post stores to one word that overtake each other.
+const IS_THE_FAULT: &str = "that is what is wrong with it";
+
 /// Makes the error with which a check reports a broken promise.
 pub(crate) fn wrong(what: impl Into<String>) -> farside::Error {
     farside::Error::Program(what.into())

@@ -41,6 +41,7 @@ mod stack;
 mod store;
 mod tearing;
 mod timed;
+mod unordered;
 
 pub use bits::Bits;
 pub use event::{Access, Event, EventId, Unseen, What};

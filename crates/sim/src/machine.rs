@@ -92,6 +92,10 @@ pub(crate) struct Machine {
     pub(crate) held: Option<u64>,
     /// The memory that ranks use in a way that cannot be followed.
     pub(crate) unseen: BTreeSet<Unseen>,
+    /// True if stores of one rank to one word that may overtake each other are refused, and what
+    /// was refused.
+    pub(crate) refuses_unordered: bool,
+    pub(crate) refusal: Option<String>,
     /// The memory that the program uses itself, and not a protocol below it: segments, and bytes
     /// of them.
     program: BTreeSet<(SegmentId, u64, u64)>,
@@ -142,11 +146,14 @@ impl Engine for Machine {
             }
         };
         match self.fault_model.torn.then(|| parts(&body)).flatten() {
-            None => self.flights.push(new(whole, body)),
+            None => {
+                let flight = new(whole, body);
+                self.fly(flight);
+            }
             Some(parts) => {
                 for part in parts {
-                    let id = self.store.next_id(origin);
-                    self.flights.push(new(id, part));
+                    let flight = new(self.store.next_id(origin), part);
+                    self.fly(flight);
                 }
             }
         }
@@ -237,7 +244,18 @@ impl Machine {
         let members = (0..topology.ranks()).map(member).collect();
         let store = Store::new(topology, root_bytes);
         let (flights, unseen, program) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-        Machine { store, members, flights, fault_model, version: 1, held: None, unseen, program }
+        Machine {
+            store,
+            members,
+            flights,
+            fault_model,
+            version: 1,
+            held: None,
+            unseen,
+            refuses_unordered: false,
+            refusal: None,
+            program,
+        }
     }
 
     pub(crate) fn member(&mut self, rank: Rank) -> &mut Member {

@@ -87,6 +87,7 @@ pub struct Simulation {
     steps_max: usize,
     fault_model: FaultModel,
     processors: Option<u32>,
+    refuses_unordered: bool,
     digests: bool,
 }
 
@@ -101,6 +102,7 @@ impl Simulation {
             steps_max: 100_000,
             fault_model,
             processors: None,
+            refuses_unordered: false,
             digests: false,
         }
     }
@@ -143,6 +145,15 @@ impl Simulation {
         self
     }
 
+    /// Lets a run fail in which a rank posts a store, or any other operation that does not commute,
+    /// to bytes while an earlier one of its own to them may still be on its way, and no fence stands
+    /// between: which of the two stays is then not known.
+    #[must_use]
+    pub fn refuse_unordered_stores(mut self, refuses: bool) -> Simulation {
+        self.refuses_unordered = refuses;
+        self
+    }
+
     /// Runs a program once.
     pub fn run(&self, program: &Program, oracle: &mut dyn Oracle) -> Run {
         self.run_on(program, oracle, Vec::new())
@@ -156,6 +167,7 @@ impl Simulation {
         beginning: Vec<Step>,
     ) -> Run {
         let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.fault_model);
+        machine.refuses_unordered = self.refuses_unordered;
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));
         let fibers =
@@ -222,7 +234,8 @@ impl Driver {
             if !self.run_fibers() {
                 return Verdict::TooLong;
             }
-            if let Some(problem) = self.fibers.failure() {
+            let refusal = self.machine.borrow_mut().refusal.take();
+            if let Some(problem) = refusal.or_else(|| self.fibers.failure()) {
                 return Verdict::Failed(problem);
             }
             if self.prepared && self.at < self.given {

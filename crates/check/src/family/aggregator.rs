@@ -159,6 +159,7 @@ pub fn checks() -> Vec<Check> {
             DOUBLE,
         )
         .setup(Setup::new(2))
+        .unordered(super::IS_THE_FAULT)
         .mutant(Promise::Progress, "deadlock"),
         mutant::<wrong::WithoutRoom>(
             "aggregator/without-room",

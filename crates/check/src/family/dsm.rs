@@ -315,6 +315,7 @@ fn wrong() -> Vec<Check> {
             subject::<StoresTaken>(roomy(tree()), run::long_messages),
         )
         .setup(Setup::new(2).rounds(5))
+        .unordered(super::IS_THE_FAULT)
         .mutant(Promise::Progress, "deadlock"),
     ]
 }

@@ -412,6 +412,7 @@ fn mutants() -> Vec<Check> {
             BARRIERS,
         )
         .setup(far(2))
+        .unordered(crate::family::IS_THE_FAULT)
         .mutant(Promise::Progress, "has already left"),
     ]
 }
