@@ -46,6 +46,8 @@ pub struct Setup {
     pub rounds: u32,
     /// The number of ranks that may die.
     pub deaths: u32,
+    /// The number of waits that may run into their time limits while something else can happen.
+    pub time_outs: u32,
     /// True if long puts and gets are torn.
     pub torn: bool,
     /// The number of ranks of a node that can run at the same time; all if it is not given.
@@ -175,7 +177,15 @@ impl Budget {
 impl Setup {
     /// So many ranks on one node, one round.
     pub fn new(ranks: u32) -> Setup {
-        Setup { ranks, topology: None, rounds: 1, deaths: 0, torn: false, processors: None }
+        Setup {
+            ranks,
+            topology: None,
+            rounds: 1,
+            deaths: 0,
+            time_outs: 0,
+            torn: false,
+            processors: None,
+        }
     }
 
     /// With so many ranks.
@@ -204,6 +214,12 @@ impl Setup {
         Setup { deaths, ..self }
     }
 
+    /// With so many time limits that end at any step.
+    #[must_use]
+    pub fn time_outs(self, time_outs: u32) -> Setup {
+        Setup { time_outs, ..self }
+    }
+
     /// With torn puts and gets.
     #[must_use]
     pub fn torn(self) -> Setup {
@@ -221,6 +237,7 @@ impl Setup {
         let steps_max = STEPS_MIN.max(self.ranks as usize * self.rounds as usize * STEPS_EACH);
         let simulation = simulation(self.ranks, self.topology.as_deref())?;
         let simulation = simulation.deaths(self.deaths).torn(self.torn).steps_max(steps_max);
+        let simulation = simulation.time_outs(self.time_outs);
         Ok(match self.processors {
             Some(processors) => simulation.processors(processors),
             None => simulation,

@@ -8,6 +8,7 @@ pub mod death;
 pub mod dsm;
 pub mod epoch;
 pub mod example;
+pub mod limit;
 pub mod litmus;
 pub mod lock;
 pub mod map;
@@ -45,6 +46,7 @@ pub fn checks() -> Vec<Check> {
         epoch::checks(),
         dsm::checks(),
         example::checks(),
+        limit::checks(),
         litmus::checks(),
         lock::checks(),
         map::checks(),

@@ -258,6 +258,31 @@ fn reduction_loses_no_outcome_when_ranks_die() {
 }
 
 #[test]
+fn reduction_loses_no_outcome_when_time_limits_end() {
+    for time_outs in [1, 2] {
+        let simulation = simulation(2, None).expect("a simulation").time_outs(time_outs);
+        compare(programs(30), 2, &simulation, |numbers| {
+            let mut ops = random_ops(numbers, 2, 2);
+            ops[0].insert(numbers.below(3) as usize, Op::Wait(0, 1));
+            ops[1].insert(numbers.below(3) as usize, Op::Wait(2, 1));
+            ops
+        });
+    }
+}
+
+#[test]
+fn a_time_limit_ends_while_a_signal_is_on_its_way() {
+    // Without a budget the signal comes first, since nothing else can happen.
+    let ops = [vec![Op::Wait(0, 1), Op::Load(2)], vec![Op::Put(2, 3), Op::Fence, Op::Signal(0, 1)]];
+    let found = |time_outs: u32| {
+        let simulation = simulation(2, None).expect("a simulation").time_outs(time_outs);
+        outcomes(&simulation, &ops, Reduction::Sources, 1000).expect("few schedules").1
+    };
+    assert!(found(0).iter().all(|seen| !seen[0].starts_with("999")));
+    assert!(found(1).iter().any(|seen| seen[0].starts_with("999")));
+}
+
+#[test]
 fn reduction_loses_no_outcome_of_torn_operations() {
     let simulation = simulation(2, None).expect("a simulation").torn(true);
     compare(programs(20), 2, &simulation, |numbers| {

@@ -40,6 +40,7 @@ mod sleep;
 mod stack;
 mod store;
 mod tearing;
+mod time_out;
 mod timed;
 mod unordered;
 

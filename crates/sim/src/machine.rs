@@ -46,8 +46,8 @@ pub(crate) enum Doing {
 
 pub(crate) struct Member {
     pub(crate) doing: Doing,
-    /// The number of successful looks at its words.
-    looks: u32,
+    /// The number of successful looks at its words, and of waits that ended too early.
+    pub(crate) looks: u32,
     /// True while it sleeps: a plain put has changed its word since it began to wait, and nothing
     /// has woken it.
     pub(crate) asleep: bool,
@@ -75,6 +75,8 @@ pub(crate) struct Member {
 pub(crate) struct FaultModel {
     /// The number of ranks that may die.
     pub(crate) deaths: u32,
+    /// The number of waits whose time limit may end while something else can happen.
+    pub(crate) time_outs: u32,
     /// True if long puts and gets are torn.
     pub(crate) torn: bool,
 }
@@ -372,7 +374,9 @@ impl Machine {
         let of = id.as_unnoticed().unwrap_or(id);
         let Some(flight) = self.flights.iter().find(|flight| flight.id == of) else {
             return match self.members[id.rank.index()].doing {
-                Doing::Waits { id: own, .. } | Doing::Accesses { id: own, .. } if own == id => {
+                Doing::Waits { id: own, .. } | Doing::Accesses { id: own, .. }
+                    if own == id || id.is_time_out() =>
+                {
                     self.members[id.rank.index()].known.clone()
                 }
                 _ => Bits::default(),
@@ -423,6 +427,7 @@ impl Machine {
             }
         }
         self.add_unnoticed(&mut events);
+        self.add_time_outs(&mut events);
         self.add_faults(&mut events);
         events
     }
@@ -438,6 +443,9 @@ impl Machine {
     /// Returns whether an event is possible now.
     pub(crate) fn may_happen(&self, id: EventId) -> bool {
         let of = id.vanishes().or(id.as_unnoticed()).unwrap_or(id);
+        if id.is_time_out() {
+            return self.may_time_out_now(id);
+        }
         if id.is_death() || self.flights.iter().any(|flight| flight.id == of) {
             return true;
         }
@@ -456,6 +464,9 @@ impl Machine {
         self.held = None;
         if id.is_death() {
             return self.die(id.rank);
+        }
+        if id.is_time_out() {
+            return self.time_out_early(id.rank, step);
         }
         if let Some(of) = id.vanishes() {
             return self.vanish(of, step);

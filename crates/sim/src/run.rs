@@ -130,6 +130,14 @@ impl Simulation {
         self
     }
 
+    /// Lets up to so many waits with a time limit run into it while something else can happen, each
+    /// at any step. Otherwise time passes only when nothing else can happen.
+    #[must_use]
+    pub fn time_outs(mut self, time_outs: u32) -> Simulation {
+        self.fault_model.time_outs = time_outs;
+        self
+    }
+
     /// Lets puts and gets of more than 8 bytes land, and read, word by word, in any order: as much
     /// tearing as the memory model allows, except inside of words.
     #[must_use]
@@ -248,8 +256,7 @@ impl Driver {
                 return Verdict::TooLong;
             }
             let events = self.machine.borrow().enabled();
-            // A death is never necessary.
-            if events.iter().all(|event| event.id.is_death()) {
+            if events.iter().all(|event| event.id.is_optional()) {
                 match self.nothing_happens() {
                     None => continue,
                     Some(verdict) => return verdict,
@@ -266,8 +273,13 @@ impl Driver {
     /// Makes the next step of the beginning that is given.
     fn repeat(&mut self) -> Option<Verdict> {
         let id = self.steps[self.at].event.id;
-        // Time passes, in the simulation as then, when nothing could happen.
-        if !self.machine.borrow().may_happen(id) {
+        // Time passes, in the simulation as then, when nothing could happen, also before an event
+        // that nothing waits for.
+        let machine = self.machine.borrow();
+        let may_happen = machine.may_happen(id)
+            && !(id.is_optional() && machine.enabled().iter().all(|event| event.id.is_optional()));
+        drop(machine);
+        if !may_happen {
             return self.nothing_happens();
         }
         let at = self.at;
@@ -366,8 +378,10 @@ impl Driver {
         if let Doing::Waits { wait, .. } = member.doing
             && self.at > self.given
         {
-            // A departure that it does not know of ends a wait whose word is not right.
-            let is_disturbed = machine.store.departures() != wait.get().known_departures;
+            // A departure that it does not know of ends a wait whose word is not right, and so may
+            // a time limit.
+            let is_disturbed = machine.store.departures() != wait.get().known_departures
+                || machine.may_time_out(wait.get());
             let (steps, clock) = (&self.steps[..self.at], &self.clocks[rank]);
             note_late(steps, wait.get(), clock, is_disturbed, &mut self.late);
         }
@@ -497,7 +511,7 @@ impl Step {
 }
 
 fn oldest(events: &[Event]) -> Option<usize> {
-    let ages = events.iter().enumerate().filter(|(_, event)| !event.id.is_death());
+    let ages = events.iter().enumerate().filter(|(_, event)| !event.id.is_optional());
     ages.map(|(index, event)| (event.id.serial, event.id.rank, index))
         .min()
         .map(|(_, _, index)| index)

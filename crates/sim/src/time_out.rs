@@ -1,0 +1,70 @@
+//! Time limits: a wait that has one may end while other things can still happen.
+//!
+//! Without a budget, time passes only when nothing else can happen. With one, so many waits of a run
+//! end too early, each at any step at which its rank does not see its word: beside a grant that is
+//! in flight, say. There is a budget because a rank may wait again and again.
+
+use farside_fabric::{Event as Awaited, Rank, SegmentId, Wait};
+
+use crate::event::{Access, Event, EventId, What};
+use crate::fiber::Resume;
+use crate::machine::{Doing, Machine, Member};
+use crate::store::word_access;
+
+/// A segment that no rank has: the budget stands there, so that one time-out is in conflict with
+/// another, which it may make impossible.
+const BUDGET: SegmentId = SegmentId(u64::MAX - 2);
+
+impl Member {
+    /// Returns the wait of a rank that its time limit may end now, and the name of that event.
+    fn limited_wait(&self, rank: Rank) -> Option<(&Wait<'_>, EventId)> {
+        let Doing::Waits { ref wait, .. } = self.doing else {
+            return None;
+        };
+        let wait = wait.get();
+        let is_limited = wait.timeout.is_some() && matches!(wait.event, Awaited::Words(_));
+        let is_over = self.sees(wait).is_some();
+        (is_limited && !is_over).then(|| (wait, EventId::time_out(rank, self.looks)))
+    }
+}
+
+impl Machine {
+    /// Returns whether a wait of this kind may end by its time limit while other things can happen.
+    pub(crate) fn may_time_out(&self, wait: &Wait<'_>) -> bool {
+        self.fault_model.time_outs > 0 && wait.timeout.is_some()
+    }
+
+    /// Adds the ends of waits by their time limits.
+    pub(crate) fn add_time_outs(&self, events: &mut Vec<Event>) {
+        if self.fault_model.time_outs == 0 {
+            return;
+        }
+        for (rank, member) in self.members.iter().enumerate() {
+            let Some((wait, id)) = member.limited_wait(Rank(rank as u32)) else {
+                continue;
+            };
+            let Awaited::Words(conditions) = wait.event else {
+                continue;
+            };
+            let words = conditions.iter().map(|condition| word_access(condition.at, false));
+            let spent = Access { rank: Rank(0), segment: BUDGET, start: 0, end: 1, writes: true };
+            let accesses = Some(words.chain([spent]).collect());
+            events.push(Event { id, accesses, what: What::TimeOut });
+        }
+    }
+
+    /// Returns whether this wait may end by its time limit now.
+    pub(crate) fn may_time_out_now(&self, id: EventId) -> bool {
+        let wait = self.members[id.rank.index()].limited_wait(id.rank);
+        self.fault_model.time_outs > 0 && wait.is_some_and(|(_, own)| own == id)
+    }
+
+    /// Ends the wait of a rank by its time limit.
+    pub(crate) fn time_out_early(&mut self, rank: Rank, step: Option<usize>) {
+        self.fault_model.time_outs = self.fault_model.time_outs.saturating_sub(1);
+        let member = self.member(rank);
+        member.looks += 1;
+        member.doing = Doing::Runs(Resume::TimedOut);
+        member.learned.borrow_mut().extend(step);
+    }
+}
