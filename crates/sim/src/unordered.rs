@@ -32,17 +32,15 @@ impl Flight {
     /// Returns whether this one and a later one of the same rank write the same bytes in either
     /// order, and it makes a difference in which.
     fn is_unordered_with(&self, later: &Flight) -> bool {
-        let writes = |flight: &Flight| flight.event.accesses.clone();
-        let (Some(mine), Some(theirs)) = (writes(self), writes(later)) else {
+        let (Some(mine), Some(theirs)) = (&self.event.accesses, &later.event.accesses) else {
             return false;
         };
-        let overlap = mine.iter().any(|mine| {
-            theirs.iter().any(|other| mine.writes && other.writes && mine.conflicts(other))
-        });
-        overlap
-            && self.id.rank == later.id.rank
+        self.id.rank == later.id.rank
             && self.by_agent == later.by_agent
             && self.whole != later.whole
+            && mine.iter().any(|mine| {
+                theirs.iter().any(|other| mine.writes && other.writes && mine.conflicts(other))
+            })
             && !self.holds_back(later)
             && !commute(&self.body, &later.body)
     }

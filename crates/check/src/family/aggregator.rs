@@ -166,7 +166,8 @@ pub fn checks() -> Vec<Check> {
             "writes over packets that were not read",
             STREAM,
             (Promise::Progress, "deadlock"),
-        ),
+        )
+        .unordered(super::IS_THE_FAULT),
         mutant::<wrong::WithoutCountFirst>(
             "aggregator/without-count-first",
             "lets items be handled that nobody has counted",
