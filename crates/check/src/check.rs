@@ -48,6 +48,8 @@ pub struct Setup {
     pub deaths: u32,
     /// The number of waits that may run into their time limits while something else can happen.
     pub time_outs: u32,
+    /// True if a rank that looks at an operation finds it complete, or not.
+    pub looks: bool,
     /// True if long puts and gets are torn.
     pub torn: bool,
     /// The number of ranks of a node that can run at the same time; all if it is not given.
@@ -183,6 +185,7 @@ impl Setup {
             rounds: 1,
             deaths: 0,
             time_outs: 0,
+            looks: false,
             torn: false,
             processors: None,
         }
@@ -220,6 +223,12 @@ impl Setup {
         Setup { time_outs, ..self }
     }
 
+    /// With looks at operations that find them complete, or not.
+    #[must_use]
+    pub fn looks(self) -> Setup {
+        Setup { looks: true, ..self }
+    }
+
     /// With torn puts and gets.
     #[must_use]
     pub fn torn(self) -> Setup {
@@ -237,7 +246,7 @@ impl Setup {
         let steps_max = STEPS_MIN.max(self.ranks as usize * self.rounds as usize * STEPS_EACH);
         let simulation = simulation(self.ranks, self.topology.as_deref())?;
         let simulation = simulation.deaths(self.deaths).torn(self.torn).steps_max(steps_max);
-        let simulation = simulation.time_outs(self.time_outs);
+        let simulation = simulation.time_outs(self.time_outs).looks(self.looks);
         Ok(match self.processors {
             Some(processors) => simulation.processors(processors),
             None => simulation,

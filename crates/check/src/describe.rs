@@ -21,6 +21,9 @@ impl Setup {
         if self.time_outs > 0 {
             text += &format!(", up to {}", count(self.time_outs, "time-out"));
         }
+        if self.looks {
+            text += ", looks";
+        }
         if self.torn {
             text += ", torn";
         }

@@ -12,6 +12,7 @@ pub mod limit;
 pub mod litmus;
 pub mod lock;
 pub mod map;
+pub mod memory;
 pub mod object;
 mod printed;
 pub mod published;
@@ -50,6 +51,7 @@ pub fn checks() -> Vec<Check> {
         litmus::checks(),
         lock::checks(),
         map::checks(),
+        memory::checks(),
         object::checks(),
         published::checks(),
         rw::checks(),

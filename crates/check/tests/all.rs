@@ -111,6 +111,7 @@ families! {
     lock_more: "lock/" 1 of 3;
     lock_most: "lock/" 2 of 3;
     map: "map/";
+    memory: "memory/";
     object: "object/";
     published: "published/";
     rw: "rw/" 0 of 2;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
-use farside::sim::{Policy, Progress, Verdict};
+use farside::sim::{NOT_COVERED, Policy, Progress, Verdict};
 use farside_check::{
     Budget, Check, Expectation, Finding, Outcome, Setup, checks, describe_trace, select,
 };
@@ -187,6 +187,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{table}\n{}", summary(&counts))?;
+    if counts.contains_key(&Outcome::Exhaustive) || counts.contains_key(&Outcome::Partial) {
+        writeln!(out, "no schedule covers: {NOT_COVERED} (docs/checking.md)")?;
+    }
     for unseen in &unseen {
         writeln!(out, "not seen by the exploration: {unseen}")?;
     }

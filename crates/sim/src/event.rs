@@ -160,6 +160,14 @@ pub enum What {
     Wait,
     /// A rank reads or writes memory of its own by plain instructions.
     Own,
+    /// A rank registers a segment, from which moment on others reach it.
+    Register,
+    /// A rank frees a segment, from which moment on nobody reaches it.
+    Free,
+    /// A rank offers a handler.
+    Serve,
+    /// A rank looks whether an operation of its own is complete.
+    Poll,
     /// A put or an accumulate lands at a rank that sleeps, and does not wake it.
     Unnoticed(Rank),
     /// The time limit of a wait ends.
@@ -183,6 +191,10 @@ impl fmt::Display for Event {
             What::Call(handler, node) => write!(f, "call of handler {} at {node}", handler.0),
             What::Wait => write!(f, "sees its word{}", self.place()),
             What::Own => write!(f, "{} its own memory{}", self.verb(), self.place()),
+            What::Register => write!(f, "registers memory{}", self.place()),
+            What::Free => write!(f, "frees memory{}", self.place()),
+            What::Serve => write!(f, "offers a handler"),
+            What::Poll => write!(f, "looks whether an operation is complete"),
             What::Unnoticed(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
             What::TimeOut => write!(f, "waits no longer{}", self.place()),
             What::Death => write!(f, "DIES"),

@@ -31,7 +31,10 @@ pub(crate) enum Doing {
     /// It waits; its look at the word is an event of this name.
     Waits { wait: ParkedWait, id: EventId },
     /// It is about to read or write these bytes of its own memory, an event of this name.
-    Accesses { access: Access, id: EventId },
+    Accesses { access: Access, what: What, id: EventId },
+    /// It is about to look whether an operation is complete, which is an event of this name, unless
+    /// it has looked before and nothing has changed since.
+    Polls { asked: Ticket, id: EventId, again: bool },
     /// It waits until all that it posted to a rank has landed.
     Flushes(Rank),
     /// It waits until fewer of its posted operations are in flight.
@@ -54,8 +57,10 @@ pub(crate) struct Member {
     /// The steps that it knew of when it began the wait that it is in.
     pub(crate) known: Bits,
     epoch: u32,
+    /// The operation that it last found under way, and the version of memory then.
+    pub(crate) polled: Option<(Ticket, u64)>,
     /// The version of memory at its last time-out, and the number of time-outs since then.
-    time_outs: (u64, u32),
+    pub(crate) time_outs: (u64, u32),
     /// The accesses that it has read since it last relaxed, and before that; and whether another
     /// rank has changed them since.
     pub(crate) reads: Vec<(Access, u64)>,
@@ -77,6 +82,8 @@ pub(crate) struct FaultModel {
     pub(crate) deaths: u32,
     /// The number of waits whose time limit may end while something else can happen.
     pub(crate) time_outs: u32,
+    /// True if a rank that looks at an operation finds it complete, or not.
+    pub(crate) looks: bool,
     /// True if long puts and gets are torn.
     pub(crate) torn: bool,
 }
@@ -213,6 +220,10 @@ impl Engine for Machine {
         true
     }
 
+    fn explores_looks(&self) -> bool {
+        self.fault_model.looks
+    }
+
     fn claim(&mut self, segment: SegmentId, start: u64, end: u64) {
         self.program.insert((segment, start, end));
     }
@@ -235,6 +246,7 @@ impl Machine {
             asleep: false,
             known: Bits::default(),
             epoch: 0,
+            polled: None,
             time_outs: (0, 0),
             reads: Vec::new(),
             reads_before: Vec::new(),
@@ -297,7 +309,13 @@ impl Machine {
                 member.asleep = false;
                 Doing::Waits { wait, id: EventId::wait(rank, member.looks) }
             }
-            Pause::Own(access) => Doing::Accesses { access, id: self.store.next_id(rank) },
+            Pause::Own(access, what) => {
+                Doing::Accesses { access, what, id: self.store.next_id(rank) }
+            }
+            Pause::Poll(asked) => {
+                let again = self.members[rank.index()].polled == Some((asked, self.version));
+                Doing::Polls { asked, id: self.store.next_id(rank), again }
+            }
             Pause::Flush(target) => Doing::Flushes(Rank(target)),
             Pause::Relax => {
                 let member = self.member(rank);
@@ -345,6 +363,10 @@ impl Machine {
                         _ => None,
                     }
                 }
+                // There is no other way than to find it complete.
+                Doing::Polls { asked, .. } if self.store.reply_at(rank, asked).is_some() => {
+                    Some(Resume::Go(0, 0))
+                }
                 Doing::Flushes(target) if self.is_flushed(rank, target) => Some(Resume::Go(0, 0)),
                 Doing::NeedsRoom if self.has_room(rank) => {
                     let member = &self.members[rank.index()];
@@ -374,7 +396,9 @@ impl Machine {
         let of = id.as_unnoticed().unwrap_or(id);
         let Some(flight) = self.flights.iter().find(|flight| flight.id == of) else {
             return match self.members[id.rank.index()].doing {
-                Doing::Waits { id: own, .. } | Doing::Accesses { id: own, .. }
+                Doing::Waits { id: own, .. }
+                | Doing::Accesses { id: own, .. }
+                | Doing::Polls { id: own, .. }
                     if own == id || id.is_time_out() =>
                 {
                     self.members[id.rank.index()].known.clone()
@@ -410,9 +434,18 @@ impl Machine {
             .map(|flight| flight.event.clone())
             .collect();
         for member in &self.members {
-            if let Doing::Accesses { access, id } = member.doing {
-                let accesses = Some(Rc::from([access]));
-                events.push(Event { id, accesses, what: What::Own });
+            match member.doing {
+                Doing::Accesses { access, what, id } => {
+                    events.push(Event { id, accesses: Some(Rc::from([access])), what });
+                }
+                Doing::Polls { asked, id, again } if !again || self.has_changed(member) => {
+                    events.push(Event {
+                        id,
+                        accesses: self.bytes_of(id.rank, asked),
+                        what: What::Poll,
+                    });
+                }
+                _ => {}
             }
             let Doing::Waits { wait, id } = member.doing else {
                 continue;
@@ -454,6 +487,9 @@ impl Machine {
                 waits == id && self.members[id.rank.index()].sees(wait.get()).is_some()
             }
             Doing::Accesses { id: own, .. } => own == id,
+            Doing::Polls { id: own, again, .. } => {
+                own == id && (!again || self.has_changed(&self.members[id.rank.index()]))
+            }
             _ => false,
         }
     }
@@ -483,8 +519,17 @@ impl Machine {
         }
         let seen = match self.members[id.rank.index()].doing {
             Doing::Waits { wait, .. } => holds(wait.get()),
-            Doing::Accesses { access, .. } => {
-                self.note_own(id.rank, access);
+            Doing::Accesses { .. } | Doing::Polls { .. } => {
+                let version = self.version;
+                match self.members[id.rank.index()].doing {
+                    Doing::Accesses { access, what: What::Own, .. } => {
+                        self.note_own(id.rank, access)
+                    }
+                    Doing::Polls { asked, .. } => {
+                        self.member(id.rank).polled = Some((asked, version))
+                    }
+                    _ => {}
+                }
                 let member = self.member(id.rank);
                 member.doing = Doing::Runs(Resume::Go(0, 0));
                 member.learned.borrow_mut().extend(step);
@@ -510,34 +555,7 @@ impl Machine {
             peer_state => peer_state,
         })
     }
-
-    /// When nothing can happen: lets the time of some wait pass, or some rank poll once more,
-    /// unless that was without effect too often. Returns the rank that goes on.
-    pub(crate) fn time_out(&mut self) -> Option<usize> {
-        let version = self.version;
-        for (rank, member) in self.members.iter_mut().enumerate() {
-            let resume = match member.doing {
-                Doing::Waits { wait, .. } if wait.get().timeout.is_some() => Resume::TimedOut,
-                Doing::Relaxes { .. } => Resume::Go(0, 0),
-                _ => continue,
-            };
-            let (seen, times) = &mut member.time_outs;
-            if *seen != version {
-                (*seen, *times) = (version, 0);
-            }
-            if *times < TIME_OUTS_MAX {
-                *times += 1;
-                member.doing = Doing::Runs(resume);
-                return Some(rank);
-            }
-        }
-        None
-    }
 }
-
-/// The number of time-outs or polls of a rank while nothing changes: a program may give up after a
-/// few.
-const TIME_OUTS_MAX: u32 = 16;
 
 /// The number of posted operations that a rank may have in flight; the next one waits.
 const POSTED_MAX: usize = 64;

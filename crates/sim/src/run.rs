@@ -138,6 +138,15 @@ impl Simulation {
         self
     }
 
+    /// Lets a rank that looks at an operation which it has started find it complete, or not, as the
+    /// oracle says. Otherwise it has never landed when its rank looks, unless the rank has waited
+    /// for something since.
+    #[must_use]
+    pub fn looks(mut self, looks: bool) -> Simulation {
+        self.fault_model.looks = looks;
+        self
+    }
+
     /// Lets puts and gets of more than 8 bytes land, and read, word by word, in any order: as much
     /// tearing as the memory model allows, except inside of words.
     #[must_use]
@@ -372,7 +381,7 @@ impl Driver {
             flight.known = Some(self.clocks[rank].clone());
         }
         let member = &mut machine.members[rank];
-        if let Doing::Waits { .. } | Doing::Accesses { .. } = member.doing {
+        if let Doing::Waits { .. } | Doing::Accesses { .. } | Doing::Polls { .. } = member.doing {
             member.known.clone_from(&self.clocks[rank]);
         }
         if let Doing::Waits { wait, .. } = member.doing

@@ -11,6 +11,10 @@ use crate::fiber::Resume;
 use crate::machine::{Doing, Machine, Member};
 use crate::store::word_access;
 
+/// The number of time-outs or polls of a rank while nothing changes: a program may give up after a
+/// few.
+const TIME_OUTS_MAX: u32 = 16;
+
 /// A segment that no rank has: the budget stands there, so that one time-out is in conflict with
 /// another, which it may make impossible.
 const BUDGET: SegmentId = SegmentId(u64::MAX - 2);
@@ -66,5 +70,28 @@ impl Machine {
         member.looks += 1;
         member.doing = Doing::Runs(Resume::TimedOut);
         member.learned.borrow_mut().extend(step);
+    }
+
+    /// When nothing can happen: lets the time of some wait pass, or some rank poll once more,
+    /// unless that was without effect too often. Returns the rank that goes on.
+    pub(crate) fn time_out(&mut self) -> Option<usize> {
+        let version = self.version;
+        for (rank, member) in self.members.iter_mut().enumerate() {
+            let resume = match member.doing {
+                Doing::Waits { wait, .. } if wait.get().timeout.is_some() => Resume::TimedOut,
+                Doing::Relaxes { .. } => Resume::Go(0, 0),
+                _ => continue,
+            };
+            let (seen, times) = &mut member.time_outs;
+            if *seen != version {
+                (*seen, *times) = (version, 0);
+            }
+            if *times < TIME_OUTS_MAX {
+                *times += 1;
+                member.doing = Doing::Runs(resume);
+                return Some(rank);
+            }
+        }
+        None
     }
 }

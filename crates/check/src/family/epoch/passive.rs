@@ -288,6 +288,15 @@ pub(super) fn checks() -> Vec<Check> {
         .setup(far(2)),
     );
     checks.push(
+        check::<Right>(
+            "epoch/direct-looks",
+            "what was started is complete when its origin looks, or is not",
+            Base::Direct(1),
+            PAIR,
+        )
+        .setup(Setup::new(2).looks()),
+    );
+    checks.push(
         check::<Right>("epoch/direct-death-readers", DIES, Base::Direct(0), &["W", "R", "R"])
             .setup(Setup::new(3).deaths(1))
             .small(Setup::new(2).deaths(1)),
