@@ -33,7 +33,7 @@ pub(crate) enum Doing {
     /// It is about to read or write these bytes of its own memory, an event of this name.
     Accesses { access: Access, what: What, id: EventId },
     /// It is about to look whether an operation is complete, which is an event of this name, unless
-    /// it has looked before and nothing has changed since.
+    /// it has looked before: then it finds it complete.
     Polls { asked: Ticket, id: EventId, again: bool },
     /// It waits until all that it posted to a rank has landed.
     Flushes(Rank),
@@ -57,8 +57,8 @@ pub(crate) struct Member {
     /// The steps that it knew of when it began the wait that it is in.
     pub(crate) known: Bits,
     epoch: u32,
-    /// The operation that it last found under way, and the version of memory then.
-    pub(crate) polled: Option<(Ticket, u64)>,
+    /// The operation that it last found under way.
+    polled: Option<Ticket>,
     /// The version of memory at its last time-out, and the number of time-outs since then.
     pub(crate) time_outs: (u64, u32),
     /// The accesses that it has read since it last relaxed, and before that; and whether another
@@ -313,7 +313,7 @@ impl Machine {
                 Doing::Accesses { access, what, id: self.store.next_id(rank) }
             }
             Pause::Poll(asked) => {
-                let again = self.members[rank.index()].polled == Some((asked, self.version));
+                let again = self.members[rank.index()].polled == Some(asked);
                 Doing::Polls { asked, id: self.store.next_id(rank), again }
             }
             Pause::Flush(target) => Doing::Flushes(Rank(target)),
@@ -438,7 +438,7 @@ impl Machine {
                 Doing::Accesses { access, what, id } => {
                     events.push(Event { id, accesses: Some(Rc::from([access])), what });
                 }
-                Doing::Polls { asked, id, again } if !again || self.has_changed(member) => {
+                Doing::Polls { asked, id, again: false } => {
                     events.push(Event {
                         id,
                         accesses: self.bytes_of(id.rank, asked),
@@ -487,9 +487,7 @@ impl Machine {
                 waits == id && self.members[id.rank.index()].sees(wait.get()).is_some()
             }
             Doing::Accesses { id: own, .. } => own == id,
-            Doing::Polls { id: own, again, .. } => {
-                own == id && (!again || self.has_changed(&self.members[id.rank.index()]))
-            }
+            Doing::Polls { id: own, again, .. } => own == id && !again,
             _ => false,
         }
     }
@@ -520,14 +518,11 @@ impl Machine {
         let seen = match self.members[id.rank.index()].doing {
             Doing::Waits { wait, .. } => holds(wait.get()),
             Doing::Accesses { .. } | Doing::Polls { .. } => {
-                let version = self.version;
                 match self.members[id.rank.index()].doing {
                     Doing::Accesses { access, what: What::Own, .. } => {
                         self.note_own(id.rank, access)
                     }
-                    Doing::Polls { asked, .. } => {
-                        self.member(id.rank).polled = Some((asked, version))
-                    }
+                    Doing::Polls { asked, .. } => self.member(id.rank).polled = Some(asked),
                     _ => {}
                 }
                 let member = self.member(id.rank);

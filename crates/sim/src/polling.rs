@@ -2,22 +2,17 @@
 //!
 //! A look is an event of its own, in conflict with the landing of that operation. A rank that looks
 //! again and again would make schedules without end, so its next look at the same operation waits
-//! until memory has changed: a loop may not count its turns and rely on it.
+//! until that is complete: a loop may not count its turns and rely on it.
 
 use std::rc::Rc;
 
 use farside_fabric::{Rank, Ticket};
 
 use crate::event::Access;
-use crate::machine::{Machine, Member};
+use crate::machine::Machine;
 use crate::store::ticket;
 
 impl Machine {
-    /// Returns whether memory has changed since a rank last found its operation under way.
-    pub(crate) fn has_changed(&self, member: &Member) -> bool {
-        member.polled.is_none_or(|(_, version)| version != self.version)
-    }
-
     /// Returns the bytes that an operation of a rank touches, as if they were written: looks at it
     /// are in conflict with its landing.
     pub(crate) fn bytes_of(&self, rank: Rank, asked: Ticket) -> Option<Rc<[Access]>> {

@@ -4,31 +4,26 @@
 //! end too early, each at any step at which its rank does not see its word: beside a grant that is
 //! in flight, say. There is a budget because a rank may wait again and again.
 
-use farside_fabric::{Event as Awaited, Rank, SegmentId, Wait};
+use farside_fabric::{Event as Awaited, Rank, Wait};
 
-use crate::event::{Access, Event, EventId, What};
+use crate::event::{Event, EventId, What};
 use crate::fiber::Resume;
 use crate::machine::{Doing, Machine, Member};
-use crate::store::word_access;
 
 /// The number of time-outs or polls of a rank while nothing changes: a program may give up after a
 /// few.
 const TIME_OUTS_MAX: u32 = 16;
 
-/// A segment that no rank has: the budget stands there, so that one time-out is in conflict with
-/// another, which it may make impossible.
-const BUDGET: SegmentId = SegmentId(u64::MAX - 2);
-
 impl Member {
-    /// Returns the wait of a rank that its time limit may end now, and the name of that event.
-    fn limited_wait(&self, rank: Rank) -> Option<(&Wait<'_>, EventId)> {
+    /// Returns the name of the event that a time limit ends the wait of a rank, if it may do so now.
+    fn limited_wait(&self, rank: Rank) -> Option<EventId> {
         let Doing::Waits { ref wait, .. } = self.doing else {
             return None;
         };
         let wait = wait.get();
         let is_limited = wait.timeout.is_some() && matches!(wait.event, Awaited::Words(_));
         let is_over = self.sees(wait).is_some();
-        (is_limited && !is_over).then(|| (wait, EventId::time_out(rank, self.looks)))
+        (is_limited && !is_over).then(|| EventId::time_out(rank, self.looks))
     }
 }
 
@@ -44,23 +39,18 @@ impl Machine {
             return;
         }
         for (rank, member) in self.members.iter().enumerate() {
-            let Some((wait, id)) = member.limited_wait(Rank(rank as u32)) else {
-                continue;
-            };
-            let Awaited::Words(conditions) = wait.event else {
-                continue;
-            };
-            let words = conditions.iter().map(|condition| word_access(condition.at, false));
-            let spent = Access { rank: Rank(0), segment: BUDGET, start: 0, end: 1, writes: true };
-            let accesses = Some(words.chain([spent]).collect());
-            events.push(Event { id, accesses, what: What::TimeOut });
+            // When nothing else can happen, time passes without an event: so the order of a time-out
+            // and of anything else matters.
+            if let Some(id) = member.limited_wait(Rank(rank as u32)) {
+                events.push(Event { id, accesses: None, what: What::TimeOut });
+            }
         }
     }
 
     /// Returns whether this wait may end by its time limit now.
     pub(crate) fn may_time_out_now(&self, id: EventId) -> bool {
         let wait = self.members[id.rank.index()].limited_wait(id.rank);
-        self.fault_model.time_outs > 0 && wait.is_some_and(|(_, own)| own == id)
+        self.fault_model.time_outs > 0 && wait == Some(id)
     }
 
     /// Ends the wait of a rank by its time limit.

@@ -308,6 +308,7 @@ pub(super) fn checks() -> Vec<Check> {
         &["w", "a"],
     ));
     checks.extend(mutants());
+    checks.push(mutant_of_barriers());
     checks.extend(mutants_of_published());
     checks
 }
@@ -346,6 +347,18 @@ fn mutants_of_published() -> Vec<Check> {
         )
         .mutant(Promise::Exclusion, "meets 1 readers inside"),
     ]
+}
+
+fn mutant_of_barriers() -> Check {
+    check::<variant::StoresBarriers>(
+        "epoch/two-sided-stores-barriers",
+        "lets the signal of an old barrier land on that of a newer one",
+        Base::TwoSided,
+        BARRIERS,
+    )
+    .setup(far(2))
+    .unordered(crate::family::IS_THE_FAULT)
+    .mutant(Promise::Progress, "has already left")
 }
 
 fn mutants() -> Vec<Check> {
@@ -414,14 +427,5 @@ fn mutants() -> Vec<Check> {
         )
         .setup(far(2))
         .mutant(Promise::Progress, "deadlock"),
-        check::<variant::StoresBarriers>(
-            "epoch/two-sided-stores-barriers",
-            "lets the signal of an old barrier land on that of a newer one",
-            Base::TwoSided,
-            BARRIERS,
-        )
-        .setup(far(2))
-        .unordered(crate::family::IS_THE_FAULT)
-        .mutant(Promise::Progress, "has already left"),
     ]
 }
