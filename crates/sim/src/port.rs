@@ -20,7 +20,7 @@ use crate::fiber::{Pause, Resume, Switch};
 use crate::parked_wait::ParkedWait;
 use crate::store::{Accumulation, Body, CALL_BYTES, ticket};
 
-/// A segment that no rank has, for handlers that are offered. Calls are in conflict with everything.
+/// A segment that no rank has, for offers of handlers. Calls are in conflict with everything.
 const HANDLERS: SegmentId = SegmentId(u64::MAX - 3);
 
 /// One rank's connection to a simulated job.

@@ -163,7 +163,7 @@ impl Simulation {
     }
 
     /// Lets a run fail in which a rank posts a store, or any other operation that does not commute,
-    /// to bytes while an earlier one of its own to them may still be on its way, and no fence stands
+    /// to bytes while an earlier one of its own to them may still be on its way, without a fence
     /// between: which of the two stays is then not known.
     #[must_use]
     pub fn refuse_unordered_stores(mut self, refuses: bool) -> Simulation {

@@ -1,8 +1,8 @@
 //! Time limits: a wait that has one may end while other things can still happen.
 //!
-//! Without a budget, time passes only when nothing else can happen. With one, so many waits of a run
-//! end too early, each at any step at which its rank does not see its word: beside a grant that is
-//! in flight, say. There is a budget because a rank may wait again and again.
+//! Without a budget, time passes only when nothing else can happen. With one, so many waits of a
+//! run end too early, each at any step at which its rank does not see its word: beside a grant that
+//! is in flight, say. There is a budget because a rank may wait again and again.
 
 use farside_fabric::{Event as Awaited, Rank, Wait};
 
@@ -15,7 +15,7 @@ use crate::machine::{Doing, Machine, Member};
 const TIME_OUTS_MAX: u32 = 16;
 
 impl Member {
-    /// Returns the name of the event that a time limit ends the wait of a rank, if it may do so now.
+    /// Returns the name of the end of a rank's wait by its time limit, if that may happen now.
     fn limited_wait(&self, rank: Rank) -> Option<EventId> {
         let Doing::Waits { ref wait, .. } = self.doing else {
             return None;
@@ -39,8 +39,8 @@ impl Machine {
             return;
         }
         for (rank, member) in self.members.iter().enumerate() {
-            // When nothing else can happen, time passes without an event: so the order of a time-out
-            // and of anything else matters.
+            // When nothing else can happen, time passes without an event: so the order of a
+            // time-out and of anything else matters.
             if let Some(id) = member.limited_wait(Rank(rank as u32)) {
                 events.push(Event { id, accesses: None, what: What::TimeOut });
             }

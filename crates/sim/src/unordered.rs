@@ -1,9 +1,9 @@
 //! Stores that may overtake each other: a simulation can refuse them.
 //!
 //! Posted operations of one rank land in any order, also on one word, unless a fence stands between
-//! them. A rank that posts a second store to a word while the first may still be on its way does not
-//! know which of them stays, and a count that is written so goes back. Every schedule in which the
-//! two are in flight together shows that, also one in which nothing goes wrong.
+//! them. A rank that posts a second store to a word while the first may still be on its way does
+//! not know which of them stays, and a count that is written so goes back. Every schedule in which
+//! the two are in flight together shows that, also one in which nothing goes wrong.
 
 use farside_fabric::{Atomic, Op};
 
