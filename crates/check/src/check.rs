@@ -28,6 +28,9 @@ pub struct Check {
     pub small: Option<Setup>,
     /// The expected outcome.
     pub expectation: Expectation,
+    /// Why a rank may post stores to one word that overtake each other. Where nothing is said, they
+    /// are refused.
+    pub unordered: Option<&'static str>,
     /// Builds the program to explore, for a job.
     pub subject: Box<dyn Fn(&Setup) -> Subject>,
 }
@@ -43,6 +46,10 @@ pub struct Setup {
     pub rounds: u32,
     /// The number of ranks that may die.
     pub deaths: u32,
+    /// The number of waits that may run into their time limits while something else can happen.
+    pub time_outs: u32,
+    /// True if a rank that looks at an operation finds it complete, or not.
+    pub looks: bool,
     /// True if long puts and gets are torn.
     pub torn: bool,
     /// The number of ranks of a node that can run at the same time; all if it is not given.
@@ -172,7 +179,16 @@ impl Budget {
 impl Setup {
     /// So many ranks on one node, one round.
     pub fn new(ranks: u32) -> Setup {
-        Setup { ranks, topology: None, rounds: 1, deaths: 0, torn: false, processors: None }
+        Setup {
+            ranks,
+            topology: None,
+            rounds: 1,
+            deaths: 0,
+            time_outs: 0,
+            looks: false,
+            torn: false,
+            processors: None,
+        }
     }
 
     /// With so many ranks.
@@ -201,6 +217,18 @@ impl Setup {
         Setup { deaths, ..self }
     }
 
+    /// With so many time limits that end at any step.
+    #[must_use]
+    pub fn time_outs(self, time_outs: u32) -> Setup {
+        Setup { time_outs, ..self }
+    }
+
+    /// With looks at operations that find them complete, or not.
+    #[must_use]
+    pub fn looks(self) -> Setup {
+        Setup { looks: true, ..self }
+    }
+
     /// With torn puts and gets.
     #[must_use]
     pub fn torn(self) -> Setup {
@@ -218,6 +246,7 @@ impl Setup {
         let steps_max = STEPS_MIN.max(self.ranks as usize * self.rounds as usize * STEPS_EACH);
         let simulation = simulation(self.ranks, self.topology.as_deref())?;
         let simulation = simulation.deaths(self.deaths).torn(self.torn).steps_max(steps_max);
+        let simulation = simulation.time_outs(self.time_outs).looks(self.looks);
         Ok(match self.processors {
             Some(processors) => simulation.processors(processors),
             None => simulation,
@@ -247,6 +276,7 @@ impl Check {
             schedules: None,
             small: None,
             expectation: Expectation::Passes,
+            unordered: None,
             subject: Box::new(subject),
         }
     }
@@ -267,6 +297,12 @@ impl Check {
     #[must_use]
     pub fn small(self, setup: Setup) -> Check {
         Check { small: Some(setup), ..self }
+    }
+
+    /// Lets a rank post stores to one word that may overtake each other, and says why.
+    #[must_use]
+    pub fn unordered(self, why: &'static str) -> Check {
+        Check { unordered: Some(why), ..self }
     }
 
     /// Wrong on purpose: it breaks a promise, and must be caught by a problem that says this.
@@ -313,6 +349,10 @@ impl Check {
         Budget { schedules: self.schedules, steps: Some(STEPS_MAX), time: None }
     }
 
+    fn simulation(&self, setup: &Setup) -> Result<Simulation> {
+        Ok(setup.simulation()?.refuse_unordered_stores(self.unordered.is_none()))
+    }
+
     /// Explores it, until everything was tried or the budget is used up. `watch` is told after
     /// every schedule.
     pub fn run(
@@ -329,7 +369,7 @@ impl Check {
             watch(progress);
             budget.allows(progress, start)
         };
-        let report = explore(&setup.simulation()?, &subject.program, policy, seed, &mut go_on);
+        let report = explore(&self.simulation(setup)?, &subject.program, policy, seed, &mut go_on);
         let mut problem = report.failure.as_ref().map(|failure| failure.problem.clone());
         // Random schedules never end by themselves: their number is what was wanted, or else the
         // time or the steps are.
@@ -369,14 +409,14 @@ impl Check {
         policy: Policy,
         runs_max: u64,
     ) -> Result<(BTreeMap<u64, Vec<Event>>, Report)> {
-        let simulation = setup.simulation()?.digests(true);
+        let simulation = self.simulation(setup)?.digests(true);
         let subject = (self.subject)(setup);
         Ok(final_states(&simulation, &subject.program, policy, runs_max))
     }
 
     /// Runs one schedule of it again.
     pub fn replay(&self, setup: &Setup, schedule: &str) -> Result<Run, String> {
-        let simulation = setup.simulation().map_err(|error| error.to_string())?;
+        let simulation = self.simulation(setup).map_err(|error| error.to_string())?;
         replay(&simulation, &(self.subject)(setup).program, schedule)
     }
 }

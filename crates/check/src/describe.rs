@@ -18,6 +18,12 @@ impl Setup {
         if self.deaths > 0 {
             text += &format!(", up to {}", count(self.deaths, "death"));
         }
+        if self.time_outs > 0 {
+            text += &format!(", up to {}", count(self.time_outs, "time-out"));
+        }
+        if self.looks {
+            text += ", looks";
+        }
         if self.torn {
             text += ", torn";
         }
@@ -37,6 +43,9 @@ impl Check {
         }
         if setup.deaths > 0 {
             command += &format!(" --deaths {}", setup.deaths);
+        }
+        if setup.time_outs > 0 {
+            command += &format!(" --time-outs {}", setup.time_outs);
         }
         // An empty schedule is one in which the first event always comes first.
         command + &format!(" --replay '{}'", if schedule.is_empty() { "0" } else { schedule })

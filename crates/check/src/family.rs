@@ -8,9 +8,11 @@ pub mod death;
 pub mod dsm;
 pub mod epoch;
 pub mod example;
+pub mod limit;
 pub mod litmus;
 pub mod lock;
 pub mod map;
+pub mod memory;
 pub mod object;
 mod printed;
 pub mod published;
@@ -46,9 +48,11 @@ pub fn checks() -> Vec<Check> {
         epoch::checks(),
         dsm::checks(),
         example::checks(),
+        limit::checks(),
         litmus::checks(),
         lock::checks(),
         map::checks(),
+        memory::checks(),
         object::checks(),
         published::checks(),
         recovery::checks(),
@@ -57,6 +61,9 @@ pub fn checks() -> Vec<Check> {
     ];
     families.into_iter().flatten().collect()
 }
+
+/// Why a wrong variant may post stores to one word that overtake each other.
+const IS_THE_FAULT: &str = "that is what is wrong with it";
 
 /// Makes the error with which a check reports a broken promise.
 pub(crate) fn wrong(what: impl Into<String>) -> farside::Error {

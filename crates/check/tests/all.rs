@@ -105,11 +105,13 @@ families! {
     epoch: "epoch/" 0 of 2;
     epoch_more: "epoch/" 1 of 2;
     example: "example/";
+    limit: "limit/";
     litmus: "litmus/";
     lock: "lock/" 0 of 3;
     lock_more: "lock/" 1 of 3;
     lock_most: "lock/" 2 of 3;
     map: "map/";
+    memory: "memory/";
     object: "object/";
     published: "published/";
     recovery: "recovery/" 0 of 2;

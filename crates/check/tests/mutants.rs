@@ -41,6 +41,7 @@ caught! {
     fn a_chain_that_is_cut_is_caught: "dsm/keeps-to-itself";
     fn a_barrier_of_some_that_is_not_passed_on_is_caught: "dsm/forgets-what-some-told";
     fn one_place_for_all_requests_is_caught: "dsm/uses-one-place";
+    fn an_acknowledgement_that_goes_back_is_caught: "dsm/stores-taken";
     fn a_twin_that_is_renewed_too_early_is_caught: "dsm/renews-twins-early";
     fn words_after_a_diff_that_are_lost_are_caught: "dsm/forgets-after-diff";
     fn a_chain_that_goes_on_is_caught: "dsm/keeps-chains";
@@ -75,6 +76,7 @@ caught! {
         "epoch/backoff-without-count", "epoch/published-without-count";
     fn a_target_that_grants_everything_is_caught: "epoch/two-sided-without-exclusion";
     fn a_target_that_is_deaf_is_caught: "epoch/two-sided-without-serving";
+    fn a_barrier_that_writes_its_number_is_caught: "epoch/two-sided-stores-barriers";
     fn a_fence_without_flush_is_caught: "epoch/fence-without-flush";
     fn a_fence_without_meeting_is_caught: "epoch/fence-without-meeting";
     fn an_access_without_order_is_caught: "epoch/post-without-order";

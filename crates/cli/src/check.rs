@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
-use farside::sim::{Policy, Progress, Verdict};
+use farside::sim::{NOT_COVERED, Policy, Progress, Verdict};
 use farside_check::{
     Budget, Check, Expectation, Finding, Outcome, Setup, checks, describe_trace, select,
 };
@@ -96,6 +96,9 @@ pub(crate) struct Arguments {
     /// How many ranks may die, each at any step
     #[arg(long, value_name = "K")]
     deaths: Option<u32>,
+    /// How many waits may run into their time limits, each at any step
+    #[arg(long, value_name = "K")]
+    time_outs: Option<u32>,
     /// Let puts and gets of a program land word by word, in any order
     #[arg(long)]
     torn: bool,
@@ -117,6 +120,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     if let Some(program) = program::named(&arguments.protocols) {
+        ensure!(
+            arguments.time_outs.is_none(),
+            "--time-outs is for protocols, and not for a program"
+        );
         return program::explore(&program, &arguments);
     }
     ensure!(
@@ -180,6 +187,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{table}\n{}", summary(&counts))?;
+    if counts.contains_key(&Outcome::Exhaustive) || counts.contains_key(&Outcome::Partial) {
+        writeln!(out, "no schedule covers: {NOT_COVERED} (docs/checking.md)")?;
+    }
     for unseen in &unseen {
         writeln!(out, "not seen by the exploration: {unseen}")?;
     }
@@ -217,6 +227,7 @@ impl Arguments {
         }
         setup.rounds = self.rounds.unwrap_or(setup.rounds);
         setup.deaths = self.deaths.unwrap_or(setup.deaths);
+        setup.time_outs = self.time_outs.unwrap_or(setup.time_outs);
         setup.topology = self.topology.clone().or(setup.topology);
         setup
     }
@@ -356,6 +367,7 @@ impl One<'_> {
             "topology": self.setup.topology,
             "rounds": self.setup.rounds,
             "deaths": self.setup.deaths,
+            "time_outs": self.setup.time_outs,
             "policy": self.policy.to_string(),
             "seed": seed,
             "schedules": report.runs,

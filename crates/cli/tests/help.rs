@@ -153,6 +153,7 @@ fn the_help_of_check_lists_every_option_with_examples() {
             "--schedules",
             "--seed",
             "--deaths",
+            "--time-outs",
             "--replay",
             "--json",
             "exhaustive",

@@ -22,6 +22,7 @@ fn run(name: &'static str, ranks: u32, topology: Option<&str>) {
     }
     let simulation =
         simulation(ranks, topology).expect("the topology is in order").steps_max(1_000_000);
+    let simulation = simulation.refuse_unordered_stores(true);
     let program = whole_program(test(name).expect("the test exists"));
     let report = random(&simulation, &program, 7, schedules());
     assert_eq!(

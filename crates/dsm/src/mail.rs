@@ -7,7 +7,7 @@ use crate::memory::{Way, check_room};
 use crate::variant::Variant;
 
 /// The length, and where the message is if it is not here.
-const HEADER_BYTES: usize = 16;
+const HEADER_BYTES: usize = 8;
 const IS_HERE: u32 = u32::MAX;
 
 impl<V: Variant> Coherence<'_, V> {
@@ -25,14 +25,11 @@ impl<V: Variant> Coherence<'_, V> {
         let mut whole = (message.len() as u32).to_le_bytes().to_vec();
         if HEADER_BYTES + message.len() <= self.memory.slot_bytes() {
             whole.extend(IS_HERE.to_le_bytes());
-            whole.extend([0; 8]);
             whole.extend(message);
         } else {
             let at = self.put_into_outbox(members, message)?;
-            let long = self.messages.long.entry(to).or_default();
-            *long += 1;
+            *self.messages.long.entry(to).or_default() += 1;
             whole.extend((at as u32).to_le_bytes());
-            whole.extend(long.to_le_bytes());
         }
         let (slot, bell) = (self.memory.slot(way, self.me, to), self.memory.bell(way, self.me, to));
         self.context.put_signal(&whole, slot, count, bell)?;
@@ -59,8 +56,11 @@ impl<V: Variant> Coherence<'_, V> {
             self.context.get(slot.skip(HEADER_BYTES), &mut message)?;
         } else {
             self.context.get(self.memory.outbox.at(from, at as usize), &mut message)?;
-            let number = u64::from(word(8)) | (u64::from(word(12)) << 32);
-            self.context.signal(self.memory.taken(from, self.me), number)?;
+            let taken = self.memory.taken(from, self.me);
+            match V::ADDS_TAKEN {
+                true => self.context.add(taken, 1)?,
+                false => self.context.signal(taken, count)?,
+            }
             self.count(3, length);
         }
         Ok(message)

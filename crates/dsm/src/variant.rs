@@ -44,6 +44,9 @@ pub trait Variant: 'static {
     const TELLS_WHOLE: bool = true;
     /// Looks whether a page that was opened ahead of its first store has changed.
     const LOOKS_AT_OPENED: bool = true;
+    /// Adds to the count of long messages that were taken. Several acknowledgements may be on their
+    /// way, and land in any order.
+    const ADDS_TAKEN: bool = true;
     /// Makes an operation of each access to what ranks of a domain share, for the explorer.
     const MARKS_ACCESSES: bool = false;
     /// The ticket before a rank's first. Two tickets in a row must differ, nothing else.
@@ -86,6 +89,8 @@ pub mod mutants {
         ForgetsWhatSomeTold: KEEPS_WHAT_SOME_TELL;
         /// Uses one place for all its requests of a lock.
         UsesOnePlace: ALTERNATES;
+        /// Writes how many long messages were taken, and an older number over a newer one.
+        StoresTaken: ADDS_TAKEN;
     }
 
     macro_rules! marked {

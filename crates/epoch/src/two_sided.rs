@@ -10,7 +10,7 @@
 //! Invariant: one message of a pair is under way at a time; a target grants in the order of
 //!            arrival, an exclusive lock to one origin alone.
 //! Ordering:  `an_epoch_without_flush_is_caught`, `a_target_that_grants_everything_is_caught`,
-//!            `a_target_that_is_deaf_is_caught`.
+//!            `a_target_that_is_deaf_is_caught`, `a_barrier_that_writes_its_number_is_caught`.
 //! Cost:      an epoch in one message: 1 put with a signal each way, and the target once. Otherwise
 //!            1 put with a signal and 1 signal for the lock, the transfers, and again for unlock.
 //! Checked:   `farside check 'epoch/two-sided*'`: 3 ranks x 1 round exhaustively; with large
@@ -250,13 +250,17 @@ impl<'t> TwoSided<'t> {
         self.grant::<V>(context, memory)
     }
 
-    /// A barrier of all members that serves meanwhile: dissemination, with a number for each round.
+    /// A barrier of all members that serves meanwhile: dissemination, with a count for each round.
     pub(crate) fn barrier<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         let (count, number) = (self.members.len(), self.barriers.get() + 1);
         self.barriers.set(number);
         for exchange in dissemination(self.me, count) {
             let word = |rank: Rank| self.numbers.at(rank, 2 * count + exchange.round as usize);
-            context.signal(word(self.members[exchange.to]), number)?;
+            let to = word(self.members[exchange.to]);
+            match V::ADDS_BARRIERS {
+                true => context.add(to, 1)?,
+                false => context.signal(to, number)?,
+            }
             self.wait::<V>(context, memory, word(context.rank()), |seen| seen >= number)?;
         }
         Ok(())

@@ -26,6 +26,9 @@ pub trait Variant: 'static {
     const AWAITS_ORIGINS: bool = true;
     /// A fence returns only when all members have come.
     const MEETS: bool = true;
+    /// Adds to the count of barriers that a member has come to. The signals of several barriers may
+    /// be on their way, and land in any order.
+    const ADDS_BARRIERS: bool = true;
 }
 
 /// The right one.
@@ -56,4 +59,6 @@ farside_rma::wrong_variants! {
     WithoutAwaitingOrigins: AWAITS_ORIGINS;
     /// Returns from a fence before the others have come.
     WithoutMeeting: MEETS;
+    /// Writes the number of a barrier, and an older one over a newer one.
+    StoresBarriers: ADDS_BARRIERS;
 }

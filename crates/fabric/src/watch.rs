@@ -8,15 +8,20 @@
 use std::panic::Location;
 
 use crate::address::{Rank, SegmentId, Word};
+use crate::waist::Ticket;
 
 /// What a connection that checks for races, or explores schedules, is told besides operations. The
-/// first two methods concern both; the others are for races, and do nothing by default.
+/// first two methods concern both, and `polls` schedules; the others are for races. All of these do
+/// nothing by default.
 pub trait Watch: Send + Sync {
     /// Says that this rank is about to read or write memory of its own by plain instructions. When
     /// this returns, it does so at once.
     fn own(&self, access: &OwnAccess);
     /// Says that memory is lent to the program in a way that cannot be followed.
     fn blind(&self, what: &'static str, place: &'static Location<'static>);
+    /// Says that this rank is about to look whether an operation is complete, and may do one thing
+    /// or another then.
+    fn polls(&self, _ticket: Ticket) {}
     /// Says where the program called the operation that follows on this connection.
     fn at(&self, _place: &'static Location<'static>) {}
     /// Says, until it is told otherwise, how operations of an interface of another language are to

@@ -33,6 +33,8 @@ enum Op {
     Wait(usize, u64),
     /// Polls a word until it is not zero, a few times.
     Poll(usize),
+    /// Starts a get, and looks twice whether it is complete before it waits.
+    Look(usize),
     /// Asks an agent to add to a word of its node, and to signal one of another.
     Call(u32, u64),
 }
@@ -99,6 +101,11 @@ fn run_one(world: &World, (words, handler): &(Words, HandlerId), op: Op) -> Resu
             let mut two = [0; 2];
             world.get(words.at(Rank(0), 0), &mut two)?;
             Ok(Some(two[0] * 10 + two[1]))
+        }
+        Op::Look(word) => {
+            let mut get = world.get_nb(at(word), 1)?;
+            let looks = 100 * u64::from(get.is_done()?) + 10 * u64::from(get.is_done()?);
+            Ok(Some(looks + get.wait()?[0]))
         }
         Op::Call(node, value) => {
             Ok(Some(world.call(Node(node), *handler, &[value as u8])?[0].into()))
@@ -255,6 +262,41 @@ fn reduction_loses_no_outcome_of_long_programs() {
 fn reduction_loses_no_outcome_when_ranks_die() {
     let simulation = simulation(2, None).expect("a simulation").deaths(1);
     compare(programs(30), 2, &simulation, |numbers| random_ops(numbers, 2, 2));
+}
+
+#[test]
+fn reduction_loses_no_outcome_when_time_limits_end() {
+    for time_outs in [1, 2] {
+        let simulation = simulation(2, None).expect("a simulation").time_outs(time_outs);
+        compare(programs(30), 2, &simulation, |numbers| {
+            let mut ops = random_ops(numbers, 2, 2);
+            ops[0].insert(numbers.below(3) as usize, Op::Wait(0, 1));
+            ops[1].insert(numbers.below(3) as usize, Op::Wait(2, 1));
+            ops
+        });
+    }
+}
+
+#[test]
+fn reduction_loses_no_outcome_of_looks() {
+    let simulation = simulation(2, None).expect("a simulation").looks(true);
+    compare(programs(30), 2, &simulation, |numbers| {
+        let mut ops = random_ops(numbers, 2, 2);
+        ops[0].insert(numbers.below(3) as usize, Op::Look(numbers.below(3) as usize));
+        ops
+    });
+}
+
+#[test]
+fn a_time_limit_ends_while_a_signal_is_on_its_way() {
+    // Without a budget the signal comes first, since nothing else can happen.
+    let ops = [vec![Op::Wait(0, 1), Op::Load(2)], vec![Op::Put(2, 3), Op::Fence, Op::Signal(0, 1)]];
+    let found = |time_outs: u32| {
+        let simulation = simulation(2, None).expect("a simulation").time_outs(time_outs);
+        outcomes(&simulation, &ops, Reduction::Sources, 1000).expect("few schedules").1
+    };
+    assert!(found(0).iter().all(|seen| !seen[0].starts_with("999")));
+    assert!(found(1).iter().any(|seen| seen[0].starts_with("999")));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
     Atomic, Atomicity, Foreign, Node, OwnAccess, OwnPlace, Piece, Rank, Reuse, SegmentId, Shape,
-    Watch, Width, Word, is_private, private_place,
+    Ticket, Watch, Width, Word, is_private, private_place,
 };
 
 use crate::Checker;
@@ -258,6 +258,12 @@ fn is_beside(file: &str, own: &str) -> bool {
 }
 
 impl Watch for Told {
+    fn polls(&self, ticket: Ticket) {
+        if let Some(below) = &self.below {
+            below.polls(ticket);
+        }
+    }
+
     fn at(&self, place: &'static Location<'static>) {
         if self.foreign.load(Ordering::Relaxed) == RUST {
             let is_inside = self.note_place(place).is_none();

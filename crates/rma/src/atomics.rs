@@ -235,7 +235,7 @@ impl<C: AtomicWord> Fetch<'_, C> {
     pub fn is_done(&mut self) -> Result<bool> {
         if let State::Pending(ticket) = self.state {
             let Some(reply) =
-                self.context.fabric().poll(ticket).inspect_err(|_| self.state = State::Taken)?
+                self.context.look(ticket).inspect_err(|_| self.state = State::Taken)?
             else {
                 return Ok(false);
             };

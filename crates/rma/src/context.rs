@@ -161,6 +161,15 @@ impl Context {
         self.parts.watch.as_ref()
     }
 
+    /// Looks whether an operation is complete, for a program that does not wait for it. What waits
+    /// polls the fabric itself: it does the same whatever it finds.
+    pub(crate) fn look(&self, ticket: Ticket) -> Result<Option<Reply>> {
+        if let Some(watch) = self.watch() {
+            watch.polls(ticket);
+        }
+        self.fabric().poll(ticket)
+    }
+
     /// Tells the checker of races, if there is one, that the program uses something which it does
     /// not look into, in words such as "shared pages".
     pub fn note_unseen(&self, what: &'static str) {

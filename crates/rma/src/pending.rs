@@ -209,7 +209,7 @@ impl<'c, T: Plain> Transfer<'c, T> {
         let Some(ticket) = self.ticket else {
             return Ok(true);
         };
-        let reply = self.context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?;
+        let reply = self.context.look(ticket).inspect_err(|_| self.ticket = None)?;
         let Some(reply) = reply else { return Ok(false) };
         self.ticket = None;
         self.take_in(reply)?;

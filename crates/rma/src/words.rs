@@ -9,6 +9,7 @@ use farside_fabric::{Error, Rank, Result, SegmentId, Width};
 
 use crate::context::Context;
 use crate::group::call::{Call, Kind};
+use crate::group::variant::Right;
 use crate::place::Place;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
@@ -152,7 +153,7 @@ impl Words {
                 "words are freed by the team that allocated them, not by another".into(),
             ));
         };
-        team.flush_and_meet(Call::free(self.block.id, self.start as u64 * 8))?;
+        team.flush_and_meet::<Right>(Call::free(self.block.id, self.start as u64 * 8))?;
         block.used[self.start..self.start + self.count].fill(false);
         self.tell(team.context(), false);
         team.context().put_own(&self.block, self.start as u64 * 8, &vec![0; self.count * 8])

@@ -17,6 +17,7 @@ impl Machine {
                     return format!("{waiting}{why}");
                 }
                 Doing::Flushes(target) => format!("waits for what it posted to {target}"),
+                Doing::Polls { .. } => "looks whether an operation is complete".to_owned(),
                 Doing::Accesses { .. } => "is about to use its own memory".to_owned(),
                 Doing::NeedsRoom => "waits for one of its posted operations to land".to_owned(),
                 Doing::Relaxes { .. } => "polls memory that nobody changes any more".to_owned(),

@@ -50,6 +50,10 @@ pub(crate) trait Engine {
     fn explores(&self) -> bool {
         false
     }
+    /// Returns whether looks of ranks at operations that they have started are events.
+    fn explores_looks(&self) -> bool {
+        false
+    }
     /// These bytes of a segment are used by the program itself, and not by a protocol below it.
     fn claim(&mut self, _segment: SegmentId, _start: u64, _end: u64) {}
     /// Memory was lent to a rank in a way that cannot be followed.

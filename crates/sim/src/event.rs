@@ -18,6 +18,7 @@ pub struct EventId {
 }
 
 // Numbers of events that are no operations.
+const TIME_OUTS: u32 = 1 << 28;
 const UNNOTICED: u32 = 1 << 29;
 const WAITS: u32 = 1 << 30;
 const VANISHINGS: u32 = 1 << 31;
@@ -50,6 +51,20 @@ impl EventId {
     pub(crate) fn as_unnoticed(self) -> Option<EventId> {
         let is = self.serial & (UNNOTICED | WAITS | VANISHINGS) == UNNOTICED;
         is.then_some(EventId { serial: self.serial & !UNNOTICED, ..self })
+    }
+
+    /// Names the end of a wait by its time limit, after so many waits.
+    pub(crate) fn time_out(rank: Rank, number: u32) -> EventId {
+        EventId { rank, serial: TIME_OUTS | number }
+    }
+
+    pub(crate) fn is_time_out(self) -> bool {
+        self.serial & (TIME_OUTS | UNNOTICED | WAITS | VANISHINGS) == TIME_OUTS
+    }
+
+    /// Returns whether a run goes on without it, too: nothing waits for it.
+    pub(crate) fn is_optional(self) -> bool {
+        self.is_death() || self.is_time_out()
     }
 
     /// A rank dies.
@@ -145,8 +160,18 @@ pub enum What {
     Wait,
     /// A rank reads or writes memory of its own by plain instructions.
     Own,
+    /// A rank registers a segment, from which moment on others reach it.
+    Register,
+    /// A rank frees a segment, from which moment on nobody reaches it.
+    Free,
+    /// A rank offers a handler.
+    Serve,
+    /// A rank looks whether an operation of its own is complete.
+    Poll,
     /// A put or an accumulate lands at a rank that sleeps, and does not wake it.
     Unnoticed(Rank),
+    /// The time limit of a wait ends.
+    TimeOut,
     /// The rank dies.
     Death,
     /// Something that a dead rank had under way to another comes to nothing.
@@ -166,7 +191,12 @@ impl fmt::Display for Event {
             What::Call(handler, node) => write!(f, "call of handler {} at {node}", handler.0),
             What::Wait => write!(f, "sees its word{}", self.place()),
             What::Own => write!(f, "{} its own memory{}", self.verb(), self.place()),
+            What::Register => write!(f, "registers memory{}", self.place()),
+            What::Free => write!(f, "frees memory{}", self.place()),
+            What::Serve => write!(f, "offers a handler"),
+            What::Poll => write!(f, "looks whether an operation is complete"),
             What::Unnoticed(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
+            What::TimeOut => write!(f, "waits no longer{}", self.place()),
             What::Death => write!(f, "DIES"),
             What::Vanish(to) => write!(f, "something posted to {to} is lost with it"),
             What::Interrupt(runner) => write!(f, "call is interrupted by the end of {runner}"),

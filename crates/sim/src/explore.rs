@@ -68,6 +68,13 @@ impl fmt::Display for Policy {
     }
 }
 
+/// What an exploration that tried every schedule has not tried, in one line: docs/checking.md says
+/// more.
+pub const NOT_COVERED: &str = "several threads of a rank, memory of the own node used directly, \
+                               agents, bells and locks of accumulates as they are on a real \
+                               fabric, and, beyond what a check allows, time limits that end while \
+                               something else can happen and looks that find an operation complete";
+
 /// The progress of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {

@@ -8,7 +8,9 @@ use std::thread::ThreadId;
 use corosensei::stack::{Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use crate::event::Access;
+use farside_fabric::Ticket;
+
+use crate::event::{Access, What};
 use crate::parked_wait::ParkedWait;
 use crate::stack::GuardedStack;
 
@@ -23,8 +25,10 @@ pub(crate) enum Pause {
     Wait(ParkedWait),
     /// It waits until what it posted to this rank has landed.
     Flush(u32),
-    /// It is about to read or write these bytes of its own memory.
-    Own(Access),
+    /// It is about to read or write these bytes of its own memory, in this way.
+    Own(Access, What),
+    /// It is about to look whether an operation is complete.
+    Poll(Ticket),
     /// It polls, and has seen nothing new.
     Relax,
     /// It computes for so many nanoseconds.

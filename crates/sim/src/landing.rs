@@ -138,7 +138,7 @@ impl Machine {
                 event,
                 known: None,
             };
-            self.flights.push(flight);
+            self.fly(flight);
         }
     }
 }

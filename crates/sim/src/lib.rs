@@ -14,7 +14,7 @@
 //!
 //! Lost messages need no event of their own: below the waist they are sent again, which is to say
 //! that they are late, and that is what the order of landing covers. Not modelled are threads of a
-//! rank (a fiber has one), and time-outs while something else can happen. Memory that is lent to a
+//! rank (a fiber has one); [`explore::NOT_COVERED`] says what else is not. Memory that is lent to a
 //! program as a slice or a pointer cannot be followed: a [`Report`](explore::Report) says so.
 
 mod bits;
@@ -32,6 +32,7 @@ mod machine;
 mod maps;
 mod memory;
 mod parked_wait;
+mod polling;
 mod port;
 mod prefetch;
 pub mod profile;
@@ -40,7 +41,9 @@ mod sleep;
 mod stack;
 mod store;
 mod tearing;
+mod time_out;
 mod timed;
+mod unordered;
 
 pub use bits::Bits;
 pub use event::{Access, Event, EventId, Unseen, What};

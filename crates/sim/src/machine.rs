@@ -31,7 +31,10 @@ pub(crate) enum Doing {
     /// It waits; its look at the word is an event of this name.
     Waits { wait: ParkedWait, id: EventId },
     /// It is about to read or write these bytes of its own memory, an event of this name.
-    Accesses { access: Access, id: EventId },
+    Accesses { access: Access, what: What, id: EventId },
+    /// It is about to look whether an operation is complete, which is an event of this name, unless
+    /// it has looked before: then it finds it complete.
+    Polls { asked: Ticket, id: EventId, again: bool },
     /// It waits until all that it posted to a rank has landed.
     Flushes(Rank),
     /// It waits until fewer of its posted operations are in flight.
@@ -46,16 +49,18 @@ pub(crate) enum Doing {
 
 pub(crate) struct Member {
     pub(crate) doing: Doing,
-    /// The number of successful looks at its words.
-    looks: u32,
+    /// The number of successful looks at its words, and of waits that ended too early.
+    pub(crate) looks: u32,
     /// True while it sleeps: a plain put has changed its word since it began to wait, and nothing
     /// has woken it.
     pub(crate) asleep: bool,
     /// The steps that it knew of when it began the wait that it is in.
     pub(crate) known: Bits,
     epoch: u32,
+    /// The operation that it last found under way.
+    polled: Option<Ticket>,
     /// The version of memory at its last time-out, and the number of time-outs since then.
-    time_outs: (u64, u32),
+    pub(crate) time_outs: (u64, u32),
     /// The accesses that it has read since it last relaxed, and before that; and whether another
     /// rank has changed them since.
     pub(crate) reads: Vec<(Access, u64)>,
@@ -75,6 +80,10 @@ pub(crate) struct Member {
 pub(crate) struct FaultModel {
     /// The number of ranks that may die.
     pub(crate) deaths: u32,
+    /// The number of waits whose time limit may end while something else can happen.
+    pub(crate) time_outs: u32,
+    /// True if a rank that looks at an operation finds it complete, or not.
+    pub(crate) looks: bool,
     /// True if long puts and gets are torn.
     pub(crate) torn: bool,
 }
@@ -92,6 +101,10 @@ pub(crate) struct Machine {
     pub(crate) held: Option<u64>,
     /// The memory that ranks use in a way that cannot be followed.
     pub(crate) unseen: BTreeSet<Unseen>,
+    /// True if stores of one rank to one word that may overtake each other are refused, and what
+    /// was refused.
+    pub(crate) refuses_unordered: bool,
+    pub(crate) refusal: Option<String>,
     /// The memory that the program uses itself, and not a protocol below it: segments, and bytes
     /// of them.
     program: BTreeSet<(SegmentId, u64, u64)>,
@@ -142,11 +155,14 @@ impl Engine for Machine {
             }
         };
         match self.fault_model.torn.then(|| parts(&body)).flatten() {
-            None => self.flights.push(new(whole, body)),
+            None => {
+                let flight = new(whole, body);
+                self.fly(flight);
+            }
             Some(parts) => {
                 for part in parts {
-                    let id = self.store.next_id(origin);
-                    self.flights.push(new(id, part));
+                    let flight = new(self.store.next_id(origin), part);
+                    self.fly(flight);
                 }
             }
         }
@@ -204,6 +220,10 @@ impl Engine for Machine {
         true
     }
 
+    fn explores_looks(&self) -> bool {
+        self.fault_model.looks
+    }
+
     fn claim(&mut self, segment: SegmentId, start: u64, end: u64) {
         self.program.insert((segment, start, end));
     }
@@ -226,6 +246,7 @@ impl Machine {
             asleep: false,
             known: Bits::default(),
             epoch: 0,
+            polled: None,
             time_outs: (0, 0),
             reads: Vec::new(),
             reads_before: Vec::new(),
@@ -237,7 +258,18 @@ impl Machine {
         let members = (0..topology.ranks()).map(member).collect();
         let store = Store::new(topology, root_bytes);
         let (flights, unseen, program) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-        Machine { store, members, flights, fault_model, version: 1, held: None, unseen, program }
+        Machine {
+            store,
+            members,
+            flights,
+            fault_model,
+            version: 1,
+            held: None,
+            unseen,
+            refuses_unordered: false,
+            refusal: None,
+            program,
+        }
     }
 
     pub(crate) fn member(&mut self, rank: Rank) -> &mut Member {
@@ -277,7 +309,13 @@ impl Machine {
                 member.asleep = false;
                 Doing::Waits { wait, id: EventId::wait(rank, member.looks) }
             }
-            Pause::Own(access) => Doing::Accesses { access, id: self.store.next_id(rank) },
+            Pause::Own(access, what) => {
+                Doing::Accesses { access, what, id: self.store.next_id(rank) }
+            }
+            Pause::Poll(asked) => {
+                let again = self.members[rank.index()].polled == Some(asked);
+                Doing::Polls { asked, id: self.store.next_id(rank), again }
+            }
             Pause::Flush(target) => Doing::Flushes(Rank(target)),
             Pause::Relax => {
                 let member = self.member(rank);
@@ -325,6 +363,10 @@ impl Machine {
                         _ => None,
                     }
                 }
+                // There is no other way than to find it complete.
+                Doing::Polls { asked, .. } if self.store.reply_at(rank, asked).is_some() => {
+                    Some(Resume::Go(0, 0))
+                }
                 Doing::Flushes(target) if self.is_flushed(rank, target) => Some(Resume::Go(0, 0)),
                 Doing::NeedsRoom if self.has_room(rank) => {
                     let member = &self.members[rank.index()];
@@ -354,7 +396,11 @@ impl Machine {
         let of = id.as_unnoticed().unwrap_or(id);
         let Some(flight) = self.flights.iter().find(|flight| flight.id == of) else {
             return match self.members[id.rank.index()].doing {
-                Doing::Waits { id: own, .. } | Doing::Accesses { id: own, .. } if own == id => {
+                Doing::Waits { id: own, .. }
+                | Doing::Accesses { id: own, .. }
+                | Doing::Polls { id: own, .. }
+                    if own == id || id.is_time_out() =>
+                {
                     self.members[id.rank.index()].known.clone()
                 }
                 _ => Bits::default(),
@@ -388,9 +434,18 @@ impl Machine {
             .map(|flight| flight.event.clone())
             .collect();
         for member in &self.members {
-            if let Doing::Accesses { access, id } = member.doing {
-                let accesses = Some(Rc::from([access]));
-                events.push(Event { id, accesses, what: What::Own });
+            match member.doing {
+                Doing::Accesses { access, what, id } => {
+                    events.push(Event { id, accesses: Some(Rc::from([access])), what });
+                }
+                Doing::Polls { asked, id, again: false } => {
+                    events.push(Event {
+                        id,
+                        accesses: self.bytes_of(id.rank, asked),
+                        what: What::Poll,
+                    });
+                }
+                _ => {}
             }
             let Doing::Waits { wait, id } = member.doing else {
                 continue;
@@ -405,6 +460,7 @@ impl Machine {
             }
         }
         self.add_unnoticed(&mut events);
+        self.add_time_outs(&mut events);
         self.add_faults(&mut events);
         events
     }
@@ -420,6 +476,9 @@ impl Machine {
     /// Returns whether an event is possible now.
     pub(crate) fn may_happen(&self, id: EventId) -> bool {
         let of = id.vanishes().or(id.as_unnoticed()).unwrap_or(id);
+        if id.is_time_out() {
+            return self.may_time_out_now(id);
+        }
         if id.is_death() || self.flights.iter().any(|flight| flight.id == of) {
             return true;
         }
@@ -428,6 +487,7 @@ impl Machine {
                 waits == id && self.members[id.rank.index()].sees(wait.get()).is_some()
             }
             Doing::Accesses { id: own, .. } => own == id,
+            Doing::Polls { id: own, again, .. } => own == id && !again,
             _ => false,
         }
     }
@@ -438,6 +498,9 @@ impl Machine {
         self.held = None;
         if id.is_death() {
             return self.die(id.rank);
+        }
+        if id.is_time_out() {
+            return self.time_out_early(id.rank, step);
         }
         if let Some(of) = id.vanishes() {
             return self.vanish(of, step);
@@ -454,8 +517,14 @@ impl Machine {
         }
         let seen = match self.members[id.rank.index()].doing {
             Doing::Waits { wait, .. } => holds(wait.get()),
-            Doing::Accesses { access, .. } => {
-                self.note_own(id.rank, access);
+            Doing::Accesses { .. } | Doing::Polls { .. } => {
+                match self.members[id.rank.index()].doing {
+                    Doing::Accesses { access, what: What::Own, .. } => {
+                        self.note_own(id.rank, access)
+                    }
+                    Doing::Polls { asked, .. } => self.member(id.rank).polled = Some(asked),
+                    _ => {}
+                }
                 let member = self.member(id.rank);
                 member.doing = Doing::Runs(Resume::Go(0, 0));
                 member.learned.borrow_mut().extend(step);
@@ -481,34 +550,7 @@ impl Machine {
             peer_state => peer_state,
         })
     }
-
-    /// When nothing can happen: lets the time of some wait pass, or some rank poll once more,
-    /// unless that was without effect too often. Returns the rank that goes on.
-    pub(crate) fn time_out(&mut self) -> Option<usize> {
-        let version = self.version;
-        for (rank, member) in self.members.iter_mut().enumerate() {
-            let resume = match member.doing {
-                Doing::Waits { wait, .. } if wait.get().timeout.is_some() => Resume::TimedOut,
-                Doing::Relaxes { .. } => Resume::Go(0, 0),
-                _ => continue,
-            };
-            let (seen, times) = &mut member.time_outs;
-            if *seen != version {
-                (*seen, *times) = (version, 0);
-            }
-            if *times < TIME_OUTS_MAX {
-                *times += 1;
-                member.doing = Doing::Runs(resume);
-                return Some(rank);
-            }
-        }
-        None
-    }
 }
-
-/// The number of time-outs or polls of a rank while nothing changes: a program may give up after a
-/// few.
-const TIME_OUTS_MAX: u32 = 16;
 
 /// The number of posted operations that a rank may have in flight; the next one waits.
 const POSTED_MAX: usize = 64;

@@ -15,10 +15,13 @@ use farside_fabric::{
 };
 
 use crate::engine::{Engine, Shared};
-use crate::event::{Access, EventId};
+use crate::event::{Access, EventId, What};
 use crate::fiber::{Pause, Resume, Switch};
 use crate::parked_wait::ParkedWait;
 use crate::store::{Accumulation, Body, CALL_BYTES, ticket};
+
+/// A segment that no rank has, for offers of handlers. Calls are in conflict with everything.
+const HANDLERS: SegmentId = SegmentId(u64::MAX - 3);
 
 /// One rank's connection to a simulated job.
 pub(crate) struct Port<E> {
@@ -79,6 +82,16 @@ impl<E: Engine> Port<E> {
             return Err(over());
         }
         self.switch.pause(pause).ok_or_else(over)
+    }
+
+    /// This rank is about to change what others can reach: an event that is in conflict with all
+    /// that they do there.
+    fn change(&self, segment: SegmentId, what: What) -> Result<()> {
+        if self.alive()?.explores() && !std::thread::panicking() {
+            let (rank, start, end) = (self.rank, 0, u64::MAX);
+            self.pause(Pause::Own(Access { rank, segment, start, end, writes: true }, what))?;
+        }
+        Ok(())
     }
 
     fn launch(&self, mut machine: RefMut<'_, E>, target: Rank, body: Body) -> Started {
@@ -170,9 +183,11 @@ impl<E: Engine + 'static> Fabric for Port<E> {
         JobView { rank: *rank, topology, caps, failures, state: self }
     }
     fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+        self.change(segment, What::Register)?;
         self.alive()?.store().register(self.rank, segment, bytes)
     }
     fn deregister(&self, segment: SegmentId) -> Result<()> {
+        self.change(segment, What::Free)?;
         self.alive()?.store().deregister(self.rank, segment)
     }
     fn map(&self, rank: Rank, segment: SegmentId) -> Result<Option<Mapped>> {
@@ -243,6 +258,7 @@ impl<E: Engine + 'static> Fabric for Port<E> {
         Ok(self.launch(machine, leader, Body::Call { node, handler, bytes: bytes.to_vec() }))
     }
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
+        self.change(HANDLERS, What::Serve)?;
         self.alive()?.store().serve(self.rank, handler, run);
         Ok(())
     }
@@ -341,20 +357,35 @@ impl<E> OwnMemory<E> {
     }
 }
 
-impl<E: Engine> Watch for OwnMemory<E> {
-    fn own(&self, access: &OwnAccess) {
+impl<E: Engine> OwnMemory<E> {
+    /// Returns whether what the rank is about to do is an event: it lives, and no handler runs. A
+    /// fiber that unwinds must not wait any more.
+    fn may_pause(&self) -> bool {
         let is_alive = |machine: &mut E| machine.store().check_alive(self.rank).is_ok();
-        let is_event = access.bytes > 0 && self.with_machine(is_alive) == Some(true);
-        // A fiber that unwinds must not wait any more.
-        if is_event && !std::thread::panicking() {
+        self.with_machine(is_alive) == Some(true) && !std::thread::panicking()
+    }
+}
+
+impl<E: Engine> Watch for OwnMemory<E> {
+    fn polls(&self, ticket: Ticket) {
+        let is_event = self.with_machine(|machine| machine.explores_looks()) == Some(true);
+        if is_event && self.may_pause() {
             // Its next operation tells a fiber that it is over.
-            let _ = self.shared.1.pause(Pause::Own(Access {
+            let _ = self.shared.1.pause(Pause::Poll(ticket));
+        }
+    }
+
+    fn own(&self, access: &OwnAccess) {
+        if access.bytes > 0 && self.may_pause() {
+            // Its next operation tells a fiber that it is over.
+            let bytes = Access {
                 rank: access.owner.unwrap_or(self.rank),
                 segment: access.segment,
                 start: access.offset,
                 end: access.offset + access.bytes,
                 writes: access.writes,
-            }));
+            };
+            let _ = self.shared.1.pause(Pause::Own(bytes, What::Own));
         }
     }
 

@@ -87,6 +87,7 @@ pub struct Simulation {
     steps_max: usize,
     fault_model: FaultModel,
     processors: Option<u32>,
+    refuses_unordered: bool,
     digests: bool,
 }
 
@@ -101,6 +102,7 @@ impl Simulation {
             steps_max: 100_000,
             fault_model,
             processors: None,
+            refuses_unordered: false,
             digests: false,
         }
     }
@@ -128,6 +130,23 @@ impl Simulation {
         self
     }
 
+    /// Lets up to so many waits with a time limit run into it while something else can happen, each
+    /// at any step. Otherwise time passes only when nothing else can happen.
+    #[must_use]
+    pub fn time_outs(mut self, time_outs: u32) -> Simulation {
+        self.fault_model.time_outs = time_outs;
+        self
+    }
+
+    /// Lets a rank that looks at an operation which it has started find it complete, or not, as the
+    /// oracle says. Otherwise it has never landed when its rank looks, unless the rank has waited
+    /// for something since.
+    #[must_use]
+    pub fn looks(mut self, looks: bool) -> Simulation {
+        self.fault_model.looks = looks;
+        self
+    }
+
     /// Lets puts and gets of more than 8 bytes land, and read, word by word, in any order: as much
     /// tearing as the memory model allows, except inside of words.
     #[must_use]
@@ -140,6 +159,15 @@ impl Simulation {
     #[must_use]
     pub fn processors(mut self, processors: u32) -> Simulation {
         self.processors = Some(processors);
+        self
+    }
+
+    /// Lets a run fail in which a rank posts a store, or any other operation that does not commute,
+    /// to bytes while an earlier one of its own to them may still be on its way, without a fence
+    /// between: which of the two stays is then not known.
+    #[must_use]
+    pub fn refuse_unordered_stores(mut self, refuses: bool) -> Simulation {
+        self.refuses_unordered = refuses;
         self
     }
 
@@ -156,6 +184,7 @@ impl Simulation {
         beginning: Vec<Step>,
     ) -> Run {
         let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.fault_model);
+        machine.refuses_unordered = self.refuses_unordered;
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));
         let fibers =
@@ -222,7 +251,8 @@ impl Driver {
             if !self.run_fibers() {
                 return Verdict::TooLong;
             }
-            if let Some(problem) = self.fibers.failure() {
+            let refusal = self.machine.borrow_mut().refusal.take();
+            if let Some(problem) = refusal.or_else(|| self.fibers.failure()) {
                 return Verdict::Failed(problem);
             }
             if self.prepared && self.at < self.given {
@@ -235,8 +265,7 @@ impl Driver {
                 return Verdict::TooLong;
             }
             let events = self.machine.borrow().enabled();
-            // A death is never necessary.
-            if events.iter().all(|event| event.id.is_death()) {
+            if events.iter().all(|event| event.id.is_optional()) {
                 match self.nothing_happens() {
                     None => continue,
                     Some(verdict) => return verdict,
@@ -253,8 +282,13 @@ impl Driver {
     /// Makes the next step of the beginning that is given.
     fn repeat(&mut self) -> Option<Verdict> {
         let id = self.steps[self.at].event.id;
-        // Time passes, in the simulation as then, when nothing could happen.
-        if !self.machine.borrow().may_happen(id) {
+        // Time passes, in the simulation as then, when nothing could happen, also before an event
+        // that nothing waits for.
+        let machine = self.machine.borrow();
+        let may_happen = machine.may_happen(id)
+            && !(id.is_optional() && machine.enabled().iter().all(|event| event.id.is_optional()));
+        drop(machine);
+        if !may_happen {
             return self.nothing_happens();
         }
         let at = self.at;
@@ -347,14 +381,16 @@ impl Driver {
             flight.known = Some(self.clocks[rank].clone());
         }
         let member = &mut machine.members[rank];
-        if let Doing::Waits { .. } | Doing::Accesses { .. } = member.doing {
+        if let Doing::Waits { .. } | Doing::Accesses { .. } | Doing::Polls { .. } = member.doing {
             member.known.clone_from(&self.clocks[rank]);
         }
         if let Doing::Waits { wait, .. } = member.doing
             && self.at > self.given
         {
-            // A departure that it does not know of ends a wait whose word is not right.
-            let is_disturbed = machine.store.departures() != wait.get().known_departures;
+            // A departure that it does not know of ends a wait whose word is not right, and so may
+            // a time limit.
+            let is_disturbed = machine.store.departures() != wait.get().known_departures
+                || machine.may_time_out(wait.get());
             let (steps, clock) = (&self.steps[..self.at], &self.clocks[rank]);
             note_late(steps, wait.get(), clock, is_disturbed, &mut self.late);
         }
@@ -484,7 +520,7 @@ impl Step {
 }
 
 fn oldest(events: &[Event]) -> Option<usize> {
-    let ages = events.iter().enumerate().filter(|(_, event)| !event.id.is_death());
+    let ages = events.iter().enumerate().filter(|(_, event)| !event.id.is_optional());
     ages.map(|(index, event)| (event.id.serial, event.id.rank, index))
         .min()
         .map(|(_, _, index)| index)

@@ -30,6 +30,9 @@ const CASCADE: Script = &[&[(1, (2, 2))], &[], &[]];
 const LATE: Script = &[&[], &[(0, NOTHING)]];
 /// One rank writes to another again and again.
 const STREAM: Script = &[&[(1, NOTHING), (1, NOTHING), (1, NOTHING)], &[]];
+/// So often that several acknowledgements are on their way, and there is room for none of them to
+/// be the last.
+const LONG_STREAM: Script = &[&[(1, NOTHING); 6], &[]];
 
 /// How many items come to a rank by a script.
 fn expected(script: Script, rank: u32) -> usize {
@@ -107,6 +110,7 @@ fn subject<V: Variant>(script: Script, packing: Packing) -> impl Fn(&Setup) -> S
 
 const SINGLE: Packing = Packing { items: 1, packets: 1 };
 const PAIRS: Packing = Packing { items: 2, packets: 2 };
+const DOUBLE: Packing = Packing { items: 1, packets: 2 };
 
 fn check<V: Variant>(
     name: &'static str,
@@ -141,12 +145,29 @@ pub fn checks() -> Vec<Check> {
         check::<Narrow>("aggregator/narrow-cascade", "and of a third rank", CASCADE, SINGLE)
             .setup(Setup::new(3).rounds(4)),
         check::<Right>("aggregator/late", "one rank has nothing to do", LATE, SINGLE),
+        check::<Right>(
+            "aggregator/stream",
+            "several acknowledgements are on their way",
+            LONG_STREAM,
+            DOUBLE,
+        )
+        .setup(Setup::new(2)),
+        check::<wrong::StoresTaken>(
+            "aggregator/stores-taken",
+            "lets an old acknowledgement land on a newer one",
+            LONG_STREAM,
+            DOUBLE,
+        )
+        .setup(Setup::new(2))
+        .unordered(super::IS_THE_FAULT)
+        .mutant(Promise::Progress, "deadlock"),
         mutant::<wrong::WithoutRoom>(
             "aggregator/without-room",
             "writes over packets that were not read",
             STREAM,
             (Promise::Progress, "deadlock"),
-        ),
+        )
+        .unordered(super::IS_THE_FAULT),
         mutant::<wrong::WithoutCountFirst>(
             "aggregator/without-count-first",
             "lets items be handled that nobody has counted",

@@ -96,6 +96,12 @@ pub fn checks() -> Vec<Check> {
             world_barrier(),
         )
         .setup(Setup::new(3).crowded().rounds(2)),
+        Check::new(
+            "barrier/suspects",
+            "a rank that has waited for long asks what the others do, at any step",
+            world_barrier(),
+        )
+        .setup(Setup::new(2).rounds(2).time_outs(1)),
         Check::new("barrier/sync", "what was put before is there after", completes)
             .setup(Setup::new(3)),
         Flags { sets: 2 }

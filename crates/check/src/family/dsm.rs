@@ -51,6 +51,11 @@ fn reclaiming(config: Config) -> Config {
     Config { storage_limit: 0, ..config }
 }
 
+/// Memory of many pages.
+fn roomy(config: Config) -> Config {
+    Config { bytes: 1 << 11, ..config }
+}
+
 fn from_rank_0(config: Config) -> Config {
     Config { start: Start::Original, ..config }
 }
@@ -165,6 +170,13 @@ fn barriers() -> Vec<Check> {
             run::false_sharing,
         )
         .setup(three().rounds(1)),
+        right(
+            "dsm/long-messages",
+            "acknowledgements of two messages that are fetched are on their way",
+            roomy(tree()),
+            run::long_messages,
+        )
+        .setup(Setup::new(2).rounds(5)),
         right(
             "dsm/some-central",
             "two of three meet, and then one of them and the third",
@@ -300,8 +312,16 @@ fn wrong() -> Vec<Check> {
     ]
 }
 
+/// The wrong one whose acknowledgements go back.
+fn wrong_mail() -> Vec<Check> {
+    let subject = subject::<mutants::StoresTaken>(roomy(tree()), run::long_messages);
+    let about = "lets an old acknowledgement land on a newer one";
+    let check = Check::new("dsm/stores-taken", about, subject).setup(Setup::new(2).rounds(5));
+    vec![check.unordered(super::IS_THE_FAULT).mutant(Promise::Progress, "deadlock")]
+}
+
 /// All checks of shared pages.
 pub fn checks() -> Vec<Check> {
-    let paper = [locks(), barriers(), deaths(), many(), wrong()];
+    let paper = [locks(), barriers(), deaths(), many(), wrong(), wrong_mail()];
     paper.into_iter().chain(domains::all()).flatten().collect()
 }

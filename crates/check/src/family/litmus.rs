@@ -569,6 +569,9 @@ pub fn checks() -> Vec<Check> {
     )
     .setup(Setup::new(2))
     .mutant(Promise::Linearizability, "was fetched twice");
-    let litmus = WITHOUT_ORDER.iter().chain(WITH_ORDER).map(|litmus| litmus.check());
+    let litmus = WITHOUT_ORDER.iter().chain(WITH_ORDER).map(|litmus| match litmus.name {
+        "litmus/same-word" => litmus.check().unordered("shows what becomes of such stores"),
+        _ => litmus.check(),
+    });
     litmus.chain([accumulate, get_accumulate, in_two_steps]).chain(wrong).chain(asleep).collect()
 }

@@ -23,6 +23,8 @@ struct Bug {
     promise: Promise,
     saying: &'static str,
     ranks: u32,
+    /// Why the faulty one may post stores to one word that overtake each other.
+    unordered: Option<&'static str>,
     run: Run,
 }
 
@@ -36,6 +38,7 @@ const BUGS: [Bug; 5] = [
         promise: Promise::Visibility,
         saying: "was not there after the barrier",
         ranks: 3,
+        unordered: None,
         run: meets_after_put,
     },
     Bug {
@@ -47,6 +50,7 @@ const BUGS: [Bug; 5] = [
         promise: Promise::Progress,
         saying: "has already left the job",
         ranks: 2,
+        unordered: Some(super::IS_THE_FAULT),
         run: meets_twice,
     },
     Bug {
@@ -58,6 +62,7 @@ const BUGS: [Bug; 5] = [
         promise: Promise::Visibility,
         saying: "the flag was there, and its data was not",
         ranks: 2,
+        unordered: None,
         run: data_then_flag,
     },
     Bug {
@@ -69,6 +74,7 @@ const BUGS: [Bug; 5] = [
         promise: Promise::Linearizability,
         saying: "counted 2 times",
         ranks: 2,
+        unordered: None,
         run: asks_twice,
     },
     Bug {
@@ -80,6 +86,7 @@ const BUGS: [Bug; 5] = [
         promise: Promise::Exclusion,
         saying: "taken for a writer",
         ranks: 2,
+        unordered: None,
         run: readers_come,
     },
 ];
@@ -100,7 +107,8 @@ impl Bug {
             let setup = Setup::new(self.ranks).topology(&format!("node:{}", self.ranks));
             Check::new(name, about, subject).setup(setup)
         };
-        [check(self.right, true), check(self.wrong, false).mutant(self.promise, self.saying)]
+        let wrong = check(self.wrong, false).mutant(self.promise, self.saying);
+        [check(self.right, true), Check { unordered: self.unordered, ..wrong }]
     }
 }
 

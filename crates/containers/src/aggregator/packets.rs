@@ -2,8 +2,8 @@
 //!
 //! Each rank has room for some packets of every member, and a word for each of these places. A
 //! packet is put together with a signal that writes its number and length to that word; the
-//! receiver copies it out and then tells the sender how many of its packets it has taken, so that
-//! the sender knows where there is room.
+//! receiver copies it out and then adds one to the number of packets that the sender knows to be
+//! taken, so that the sender knows where there is room.
 
 use std::collections::VecDeque;
 
@@ -343,7 +343,11 @@ impl<'w, T: Plain> Packets<'w, T> {
         let from = self.data.at(self.team.members()[me], place * self.packing.items);
         context.get(from, packet)?;
         self.peers[member].received += 1;
-        context.signal(self.word(member, Self::taken_by(me)), number + 1)?;
+        let taken = self.word(member, Self::taken_by(me));
+        match V::ADDS_TAKEN {
+            true => context.add(taken, 1)?,
+            false => context.signal(taken, number + 1)?,
+        }
         Ok(Some(count))
     }
 

@@ -87,9 +87,9 @@ impl<'w, T: Plain> Packets<'w, T> {
         Ok(!V::ASKS_ALL || sum(HANDLED)? == sum(PUSHED)?)
     }
 
-    /// Tells everybody that the run is over.
+    /// Tells all others that the run is over.
     fn tell(&mut self) -> Result<()> {
-        let mut members = 0..self.team.size();
+        let mut members = (0..self.team.size()).filter(|&member| member != ROOT);
         members.try_for_each(|member| self.context().signal(self.word(member, DONE), self.run))
     }
 }

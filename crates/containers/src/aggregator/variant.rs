@@ -13,6 +13,9 @@ pub trait Variant: 'static {
     const NUMBER_BITS: u32 = 32;
     /// Counts a rank only once it has said that it will push nothing more by itself.
     const AWAITS_ALL: bool = true;
+    /// Adds to the count of packets that were taken. Several acknowledgements may be on their way,
+    /// and land in any order.
+    const ADDS_TAKEN: bool = true;
 }
 
 /// The right one.
@@ -42,5 +45,7 @@ pub mod mutants {
         WithoutAsking: ASKS_ALL;
         /// Ends while others still produce.
         WithoutAll: AWAITS_ALL;
+        /// Writes how many packets were taken, and an older number over a newer one.
+        StoresTaken: ADDS_TAKEN;
     }
 }

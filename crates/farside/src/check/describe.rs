@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::sim::{Event, Run, Verdict};
+use crate::sim::{Event, NOT_COVERED, Run, Verdict};
 
 use super::explore::{Finding, Outcome};
 
@@ -52,6 +52,7 @@ impl Finding {
             ),
             (Outcome::Exhaustive, ..) => {
                 writeln!(text, "passed in all schedules (exhaustive: nothing was found)")
+                    .and_then(|()| writeln!(text, "  uncovered {NOT_COVERED}"))
             }
             (Outcome::Failed, None, None) => writeln!(text, "failed"),
         };

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use farside_fabric::{Rank, Result};
 
 use crate::group::call::Call;
+use crate::group::variant::Right;
 use crate::place::Place;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
@@ -113,7 +114,7 @@ fn room(team: &Team<'_>, call: Call, bytes: usize) -> Result<Arc<Segment>> {
     match known {
         Some(room) if room.own.bytes() >= bytes as u64 => return Ok(room),
         Some(short) => {
-            team.free_segment(&short)?;
+            team.free_segment::<Right>(&short)?;
             *team.group().exposed.borrow_mut() = None;
         }
         None => {}

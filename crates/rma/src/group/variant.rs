@@ -18,6 +18,8 @@ pub trait Variant: Send + 'static {
     const COUNTS_ALL: bool = true;
     /// Reuses the place of a non-blocking collective only when its result has come.
     const AWAITS_PLACE: bool = true;
+    /// Frees memory only when all that this member has posted to others has landed.
+    const FLUSHES_BEFORE_FREE: bool = true;
 }
 
 /// The right variant.
@@ -44,5 +46,7 @@ pub mod mutants {
         CountingStrangers: COUNTS_ALL;
         /// Writes over a contribution that was not read yet.
         WithoutAwaitingPlace: AWAITS_PLACE;
+        /// Lets others free memory that its own operations are on their way to.
+        WithoutFlushBeforeFree: FLUSHES_BEFORE_FREE;
     }
 }

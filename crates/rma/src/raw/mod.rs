@@ -16,6 +16,7 @@ use farside_fabric::{
 };
 
 use crate::context::{Context, ContextId};
+use crate::group::variant::Right;
 use crate::place::Place;
 use crate::plain::Plain;
 use crate::segment::{Segment, Traffic};
@@ -334,7 +335,7 @@ impl Memory {
     /// Gives the memory back. Every member must do so, and no copy of the handle may be used
     /// afterwards: operations through one fail, and pointers into the memory dangle.
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
-        team.into().free_segment(&self.segment)
+        team.into().free_segment::<Right>(&self.segment)
     }
 }
 
@@ -451,7 +452,7 @@ impl Request {
         let Some(ticket) = self.ticket_of(context) else {
             return Ok(true);
         };
-        let reply = context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?;
+        let reply = context.look(ticket).inspect_err(|_| self.ticket = None)?;
         let Some(reply) = reply else { return Ok(false) };
         self.ticket = None;
         self.old.take().map_or(Ok(()), |old| old.take_in(reply))?;

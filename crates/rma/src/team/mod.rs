@@ -14,7 +14,7 @@ use crate::group::barrier;
 use crate::group::call::Call;
 use crate::group::member::Step;
 use crate::group::nodes::Nodes;
-use crate::group::variant::Right;
+use crate::group::variant::{Right, Variant};
 use crate::group::{BarrierKind, Group};
 use crate::plain::Plain;
 use crate::segment::{Segment, Traffic};
@@ -318,22 +318,24 @@ impl<'w> Team<'w> {
     }
 
     #[track_caller]
-    pub(crate) fn free_segment(&self, segment: &Segment) -> Result<()> {
+    pub(crate) fn free_segment<V: Variant>(&self, segment: &Segment) -> Result<()> {
         if self.members() != &*segment.members {
             return Err(Error::InvalidState(
                 "a window is freed by the team that allocated it, not by another".into(),
             ));
         }
         // No memory goes while a member may still have operations on it under way.
-        self.flush_and_meet(Call::free(segment.id, 0))?;
+        self.flush_and_meet::<V>(Call::free(segment.id, 0))?;
         segment.end();
         self.context.fabric().deregister(segment.id)
     }
 
     /// Waits for what this member has put, and meets the others, which must make the same call.
     #[track_caller]
-    pub(crate) fn flush_and_meet(&self, call: Call) -> Result<()> {
-        self.context.flush_all()?;
+    pub(crate) fn flush_and_meet<V: Variant>(&self, call: Call) -> Result<()> {
+        if V::FLUSHES_BEFORE_FREE {
+            self.context.flush_all()?;
+        }
         self.meet(&self.enter(call)?)
     }
 

@@ -101,11 +101,11 @@ impl Oracle for Search {
             let first = events.iter().find(|event| !asleep.contains(&event.id))?.id;
             let wanted = match self.reduction {
                 Reduction::Sources => {
-                    let deaths = events
+                    let optional = events
                         .iter()
                         .map(|event| event.id)
-                        .filter(|id| id.is_death() && *id != first);
-                    std::iter::once(first).chain(deaths).collect()
+                        .filter(|id| id.is_optional() && *id != first);
+                    std::iter::once(first).chain(optional).collect()
                 }
                 Reduction::None => events.iter().map(|event| event.id).collect(),
             };

@@ -260,7 +260,7 @@ impl EventEngine {
                 self.schedule(rank, clock_ns + ns, Go::Ready(0, 0));
             }
             // Own memory costs nothing.
-            Pause::Own(_) => self.schedule(rank, clock_ns, Go::Ready(0, 0)),
+            Pause::Own(..) | Pause::Poll(_) => self.schedule(rank, clock_ns, Go::Ready(0, 0)),
             Pause::NeedsRoom => member.doing = Doing::NeedsRoom,
             Pause::Prepared => member.doing = Doing::Prepared,
         }

@@ -71,6 +71,24 @@ pub(super) fn false_sharing<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Re
     Ok(())
 }
 
+/// The pages that [`long_messages`] writes: so many that the notices of a barrier do not come with
+/// its signal, and that there is no room for those of four barriers.
+const LONG_PAGES: usize = 64;
+
+/// The last rank writes a word of every second page in each round, and all meet.
+pub(super) fn long_messages<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+    let all: Shared<u32> = dsm.alloc_at(4 * LONG_PAGES, Placement::At(0))?;
+    let (me, last) = (dsm.world().rank().0, dsm.world().size() - 1);
+    for round in 1..=rounds {
+        for page in (0..LONG_PAGES).filter(|_| me == last) {
+            dsm.set(all, 4 * page, round)?;
+        }
+        dsm.barrier()?;
+    }
+    let seen = dsm.get(all, 0)?;
+    if seen == rounds { Ok(()) } else { Err(wrong(format!("{seen} instead of {rounds}"))) }
+}
+
 /// Every rank counts, under a lock.
 pub(super) fn counting<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
     let all = words(dsm)?;

@@ -11,7 +11,8 @@ use crate::property::{Inside, Promise};
 /// The epochs of each rank in a round, one letter for each. `w` and `r` write and read under a
 /// lock, with a flush between; `p` and `g` put and get a pair in one epoch without a flush, which
 /// two-sided windows send in one message; `a` reads in an epoch of all targets; `W` and `R` do next
-/// to nothing, for designs in which every call conflicts with everything.
+/// to nothing, for designs in which every call conflicts with everything; `b` is no epoch, but a
+/// barrier.
 type Roles = &'static [&'static str];
 
 /// The design, and the number of looks of the first of a queue before it sleeps.
@@ -102,6 +103,7 @@ fn visit<V: Variant>(
         'r' | 'a' => read(world, window, watch, role == 'a'),
         'W' => peep(world, window, watch, Mode::Exclusive),
         'R' => peep(world, window, watch, Mode::Shared),
+        'b' => window.barrier(),
         'p' => {
             let mine = u64::from(me.0) + 1;
             window.lock(target, Mode::Exclusive)?;
@@ -193,6 +195,7 @@ const READERS: Roles = &["w", "r", "r"];
 const PAIR: Roles = &["w", "r"];
 const TWICE: Roles = &["w", "rw"];
 const MESSAGES: Roles = &["p", "g", "p"];
+const BARRIERS: Roles = &["bb", "bb"];
 const MANY: Roles = &["w", "r", "wr", "a", "w", "rw", "a", "r"];
 const PCT: Policy = Policy::Pct { depth: 3 };
 
@@ -276,6 +279,24 @@ pub(super) fn checks() -> Vec<Check> {
     ]);
     checks.extend(design!("two-sided", Base::TwoSided, far));
     checks.push(
+        check::<Right>(
+            "epoch/two-sided-barriers",
+            "barriers in a row: the signals of two of them are on their way",
+            Base::TwoSided,
+            BARRIERS,
+        )
+        .setup(far(2)),
+    );
+    checks.push(
+        check::<Right>(
+            "epoch/direct-looks",
+            "what was started is complete when its origin looks, or is not",
+            Base::Direct(1),
+            PAIR,
+        )
+        .setup(Setup::new(2).looks()),
+    );
+    checks.push(
         check::<Right>("epoch/direct-death-readers", DIES, Base::Direct(0), &["W", "R", "R"])
             .setup(Setup::new(3).deaths(1))
             .small(Setup::new(2).deaths(1)),
@@ -287,6 +308,7 @@ pub(super) fn checks() -> Vec<Check> {
         &["w", "a"],
     ));
     checks.extend(mutants());
+    checks.push(mutant_of_barriers());
     checks.extend(mutants_of_published());
     checks
 }
@@ -325,6 +347,18 @@ fn mutants_of_published() -> Vec<Check> {
         )
         .mutant(Promise::Exclusion, "meets 1 readers inside"),
     ]
+}
+
+fn mutant_of_barriers() -> Check {
+    check::<variant::StoresBarriers>(
+        "epoch/two-sided-stores-barriers",
+        "lets the signal of an old barrier land on that of a newer one",
+        Base::TwoSided,
+        BARRIERS,
+    )
+    .setup(far(2))
+    .unordered(crate::family::IS_THE_FAULT)
+    .mutant(Promise::Progress, "has already left")
 }
 
 fn mutants() -> Vec<Check> {

@@ -46,6 +46,12 @@ fn explored(row: &Explored) -> Vec<Check> {
         limited("-gives-up", "who waits gives up its place, and comes back", Style::GiveUp),
         limited("-walks-away", "who waits gives up its place, and goes away", Style::WalkAway),
         limited("-tries", "who does not get it at once comes back", Style::Try),
+        limited("-times-out", "a time limit ends at any step", Style::Patient).setup(Setup {
+            ranks: 2,
+            rounds: 1,
+            time_outs: 1,
+            ..setup(row.limits)
+        }),
     ];
     for (suffix, ranks) in [("-8", 8), ("-16", 16)] {
         let about = "many ranks, some with time limits, on three levels";
@@ -83,6 +89,10 @@ pub(super) fn checks() -> Vec<Check> {
     let asleep = Kind::Bypass { batch: 1, bound: 1, polls: 0 };
     let mut checks: Vec<Check> =
         entries().flat_map(|entry| entry.explored.iter().flat_map(explored)).collect();
+    for check in checks.iter_mut().filter(|check| check.name == "lock/semaphore-2-times-out") {
+        check.setup.ranks = 3;
+        (check.policy, check.schedules) = (PCT, Some(10_000));
+    }
     // The longest of them. On one node the tree is the queue.
     for check in &mut checks {
         check.small = match check.name {

@@ -16,6 +16,8 @@ const DEEP: &str = "rack:2,node:2,socket:2";
 const PCT: Policy = Policy::Pct { depth: 3 };
 
 const PAIR: Roles = &["w", "r"];
+/// The first rank waits without a limit.
+const PATIENT_WRITER: Roles = &["r", "w"];
 const MANY: Roles = &["wr", "rrwr", "rrr", "rwr"];
 
 fn of(kind: &Kind) -> impl Fn(&World) -> Result<RwLock> + Clone + 'static {
@@ -48,6 +50,12 @@ fn limited(entry: &Entry, kind: &Kind) -> Vec<Check> {
         check("-gives-up", "who waits gives up its place, and comes back", Style::GiveUp),
         check("-walks-away", "who waits gives up its place, and goes away", Style::WalkAway),
         check("-tries", "who does not get it at once comes back", Style::Try),
+        Check::new(
+            name(&["rw/", entry.name, "-times-out"]),
+            "a time limit ends at any step",
+            visits(of(kind), PATIENT_WRITER, Style::Patient, &[]),
+        )
+        .setup(Setup::new(2).time_outs(1)),
         check("-death", DIES, Style::Wait).setup(Setup::new(2).deaths(1)),
     ]
 }
