@@ -152,19 +152,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         return replay(check, &arguments.setup(check), schedule);
     }
     let mut json = arguments.json.as_deref().map(create).transpose()?;
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header([
-        "check",
-        "job",
-        "policy",
-        "outcome",
-        "schedules",
-        "steps",
-        "depth",
-        "seconds",
-        "schedules/s",
-    ]);
+    let mut table = empty_table();
     let (mut failures, mut counts) = (Vec::new(), BTreeMap::new());
     let mut unseen = BTreeSet::new();
     for check in &chosen {
@@ -197,6 +185,23 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         writeln!(out, "\n{failure}")?;
     }
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn empty_table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "check",
+        "job",
+        "policy",
+        "outcome",
+        "schedules",
+        "steps",
+        "depth",
+        "seconds",
+        "schedules/s",
+    ]);
+    table
 }
 
 /// How many random schedules of a check that has no number of its own, unless it is said.

@@ -93,8 +93,8 @@ tests! { $
     teams: teams_by_colour teams_are_independent teams_can_be_split_again a_team_of_one_node
         windows_of_a_team who_has_no_colour_has_no_team teams_come_and_go a_team_syncs
         a_team_of_all_ranks_in_another_order_syncs;
-    agents: contexts_end_with_posted_calls calls_are_answered calls_from_everybody_are_counted a_handler_signals_a_waiter
-        a_handler_reads_and_writes calls_that_cannot_be_served_are_errors
+    agents: contexts_end_with_posted_calls calls_are_answered calls_from_everybody_are_counted
+        a_handler_signals_a_waiter a_handler_reads_and_writes calls_that_cannot_be_served_are_errors
         a_call_that_nobody_serves_is_an_error many_threads_call
         calls_go_on_without_the_first_rank locks_go_on_without_the_first_rank
         windows_go_on_without_the_first_rank;

@@ -190,6 +190,7 @@ fn of_lock<L: Recoverable>(
 ) -> Vec<Check> {
     const KEEPS: &str = "recovers the lock in words where something of the dead may still land";
     const ABOUT: &str = "a rank dies, and the others recover the lock";
+    const TWICE: &str = "two ranks die, also while the lock is recovered";
     let check = |suffix: &str, about: &'static str, setup: Setup| {
         let name = name(&["recovery/", lock, suffix]);
         Check::new(name, about, recovered::<L, Right>(make.clone())).setup(setup)
@@ -198,6 +199,7 @@ fn of_lock<L: Recoverable>(
         check("", ABOUT, Setup::new(2).deaths(1)),
         check("-3", ABOUT, Setup::new(3).deaths(1)).policy(PCT, SAMPLES),
         check("-far", ABOUT, Setup::new(3).topology("node:3").deaths(1)).policy(PCT, SAMPLES),
+        check("-twice", TWICE, Setup::new(3).deaths(2)).policy(PCT, SAMPLES),
     ];
     if let Some(saying) = caught_by(lock) {
         let name = name(&["recovery/", lock, "-keeps-its-words"]);

@@ -12,9 +12,9 @@
 //! Ordering:  a message is put before its flag is signalled (put_signal), and taken before the
 //!            sender hears so (`collectives_in_a_row_do_not_mix`).
 //! Cost:      for each 256 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce
-//!            both, reduce to another
-//!            root than member 0 at most log2 N more; all-gather and scan log2 N messages from each member, 1 more if exclusive;
-//!            all-to-all log2 N of half the data. Each message has 1 acknowledging signal.
+//!            both, and a reduce to another root than member 0 at most log2 N more; all-gather and
+//!            scan log2 N messages from each member, 1 more if exclusive; all-to-all log2 N of half
+//!            the data. Each message has 1 acknowledging signal.
 //! Checked:   conformance suite on a topology of several nodes, with thread and simulated ranks;
 //!            `farside check collective`: 3 ranks on 3 nodes exhaustively.
 
@@ -55,12 +55,12 @@ pub(crate) fn reduce(
 ) -> Result<()> {
     let (size, me) = (team.group().size(), team.group().me);
     // As many as this member's subtree has, a power of two, unless the members end before.
-    let run = if me == 0 { size } else { 1 << me.trailing_zeros() };
+    let run = if me == 0 { size } else { bit(me.trailing_zeros()) };
     let chunk = (MESSAGE / element).max(1) * element;
     let mut theirs = vec![0; chunk.min(data.len())];
     for range in chunks(data.len(), chunk) {
         let (data, theirs) = (&mut data[range.clone()], &mut theirs[..range.len()]);
-        for round in (0..rounds(run)).take_while(|round| me + (1 << round) < size) {
+        for round in (0..rounds(run)).take_while(|&round| me + bit(round) < size) {
             receive(team, step, false, round, theirs)?;
             fold(data, theirs);
         }
@@ -72,12 +72,17 @@ pub(crate) fn reduce(
     Ok(())
 }
 
+/// Returns how far away a partner in a round is, on the ring.
+fn bit(round: u32) -> usize {
+    1 << round
+}
+
 /// Passes what member 0 has on to the root: by 2^k members for each 1 bit of its number.
 fn hand_on(team: &Team<'_>, step: &Step, root: usize, data: &mut [u8]) -> Result<()> {
     let me = team.group().me;
     let mut holder = 0;
-    for round in (0..usize::BITS).filter(|round| root & (1 << round) != 0) {
-        let next = holder | (1 << round);
+    for round in (0..usize::BITS).filter(|&round| root & bit(round) != 0) {
+        let next = holder | bit(round);
         if me == holder {
             send(team, step, true, round, data)?;
         } else if me == next {
@@ -119,7 +124,7 @@ pub(crate) fn all_to_all(
     receive_.rotate_left(me * block);
     let mut message = team.group().buffer.borrow_mut();
     for round in 0..rounds(size) {
-        let movers = || (0..size).filter(move |to| to & (1 << round) != 0);
+        let movers = || (0..size).filter(move |to| to & bit(round) != 0);
         for range in chunks(movers().count() * block, MESSAGE) {
             message.clear();
             let cuts =
@@ -177,7 +182,7 @@ pub(crate) fn scan(
         let (data, theirs) = (&mut data[range.clone()], &mut theirs[..range.len()]);
         // After round k, the data is that of the 2^(k+1) members up to this one.
         for round in 0..rounds(size) {
-            let distance = 1 << round;
+            let distance = bit(round);
             if me + distance < size {
                 send(team, step, true, round, data)?;
             }

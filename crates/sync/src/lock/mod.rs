@@ -254,7 +254,8 @@ impl Lock {
         let concerned = self.algorithm.concerned(context, home, team.members());
         self.words.renew::<R>(team, home, &concerned)?;
         self.algorithm.reset(&self.words, context)?;
-        if R::AWAITS_ALL { team.barrier() } else { Ok(()) }
+        // No survivor uses the lock before all have made it anew.
+        team.barrier()
     }
 
     /// Gives its memory back. Collective over the members. It is an error if one of them still has

@@ -316,7 +316,8 @@ impl RwLock {
             writers.renew::<R>(team, home, team.members())?;
         }
         self.algorithm.reset(&self.words, context)?;
-        if R::AWAITS_ALL { team.barrier() } else { Ok(()) }
+        // No survivor uses the lock before all have made it anew.
+        team.barrier()
     }
 
     /// Gives its memory back. Collective over the members. It is an error if one of them still has

@@ -20,7 +20,7 @@ pub use handle::Handle;
 pub use limit::TimeLimit;
 pub use statistics::{Statistics, StatisticsCell};
 pub(crate) use variant::variants;
-pub use variant::{KeepsItsWords, Observer, Recovery, Right, Standing, WaitsForNobody};
+pub use variant::{KeepsItsWords, Observer, Recovery, Right, Standing};
 pub use words::{Crowding, LockWords};
 
 /// One lock's algorithm, as one rank executes it. The rank has at most one request under way.

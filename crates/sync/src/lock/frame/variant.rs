@@ -27,8 +27,6 @@ pub(crate) use variants;
 pub trait Recovery {
     /// The lock gets new words: what the lost had under way may still land in the old ones.
     const TAKES_NEW_WORDS: bool = true;
-    /// No survivor uses the lock before all have made it anew.
-    const AWAITS_ALL: bool = true;
 }
 
 impl Recovery for Right {}
@@ -39,14 +37,6 @@ pub struct KeepsItsWords;
 
 impl Recovery for KeepsItsWords {
     const TAKES_NEW_WORDS: bool = false;
-}
-
-/// Uses the lock as soon as this rank has made its own part of it anew.
-#[derive(Debug)]
-pub struct WaitsForNobody;
-
-impl Recovery for WaitsForNobody {
-    const AWAITS_ALL: bool = false;
 }
 
 /// The place of a request that has asked for a lock and does not have it yet.
