@@ -67,7 +67,7 @@ fn run(check: &Check) {
         Outcome::Caught | Outcome::Shown => may_fail,
         Outcome::Failed | Outcome::Survived => false,
     };
-    assert!(is_expected, "{}: {}: {finding:?}", check.name, finding.outcome);
+    assert!(is_expected, "{}: {}: {:?}", check.name, finding.outcome, finding.problem);
     if let Some(failure) = &report.failure {
         let again = check.replay(setup, &failure.schedule).expect("the schedule can be read");
         match again.verdict {

@@ -12,6 +12,7 @@ fn schedules() -> u64 {
 const SKIPPED: [(&str, &str); 2] = [
     ("contexts_are_contenders", "a simulated rank has one thread"),
     ("many_threads_call", "a simulated rank has one thread"),
+    ("contexts_end_with_posted_calls", "a simulated rank has one context"),
 ];
 
 fn run(name: &'static str, ranks: u32, topology: Option<&str>) {

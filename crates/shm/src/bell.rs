@@ -89,8 +89,9 @@ mod futex {
     use super::Bell;
 
     /// The longest sleep. A waker that is stopped between clearing the bits and its ring has taken
-    /// the announcement away, and no other waker rings until it goes on.
-    const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+    /// the announcement away, and no other waker rings until it goes on. Long enough that a word
+    /// which is only put to is found as a mistake.
+    const LONGEST_SLEEP: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
     /// Sleeps while the bell has rung `rings` times. The flag PRIVATE must not be set: the waker
     /// may be another process.

@@ -9,23 +9,26 @@ use crate::check::{Check, Setup, Subject};
 use crate::property::Promise;
 
 /// What an item is: the rank that pushed it, its number there, and how many items its handler is
-/// to push, for which rank.
-type Item = [u32; 4];
+/// to push, for which ranks.
+type Item = [u32; 5];
 
 /// Items that a rank pushes by itself: for whom, and what their handlers push in turn.
 type Script = &'static [&'static [(u32, Then)]];
 
-/// How many items a handler pushes, and for whom.
-type Then = (u32, u32);
-const NOTHING: Then = (0, 0);
+/// How many items a handler pushes, for whom the first one is, and how much further the rank of
+/// each other one is than that of the one before.
+type Then = (u32, u32, u32);
+const NOTHING: Then = (0, 0, 0);
 
 /// Two ranks send each other and themselves more than there is room for.
 const EXCHANGE: Script =
     &[&[(1, NOTHING), (1, NOTHING), (0, NOTHING)], &[(0, NOTHING), (1, NOTHING), (0, NOTHING)]];
 /// Questions and answers.
-const ANSWERS: Script = &[&[(1, (1, 0)), (1, (1, 0))], &[(0, (1, 1))]];
+const ANSWERS: Script = &[&[(1, (1, 0, 0)), (1, (1, 0, 0))], &[(0, (1, 1, 0))]];
 /// The handler of one item pushes two for a third rank.
-const CASCADE: Script = &[&[(1, (2, 2))], &[], &[]];
+const CASCADE: Script = &[&[(1, (2, 2, 0))], &[], &[]];
+/// The handler of one item pushes one for each of two others.
+const FAN: Script = &[&[], &[(2, (2, 0, 1))], &[]];
 /// One rank has nothing to do.
 const LATE: Script = &[&[], &[(0, NOTHING)]];
 /// One rank writes to another again and again.
@@ -37,8 +40,8 @@ const LONG_STREAM: Script = &[&[(1, NOTHING); 6], &[]];
 /// How many items come to a rank by a script.
 fn expected(script: Script, rank: u32) -> usize {
     let all = script.iter().flat_map(|items| items.iter());
-    all.map(|&(to, (count, then))| {
-        usize::from(to == rank) + if then == rank { count as usize } else { 0 }
+    all.map(|&(to, (count, then, step))| {
+        usize::from(to == rank) + (0..count).filter(|at| then + at * step == rank).count()
     })
     .sum()
 }
@@ -53,21 +56,21 @@ fn run<V: Variant>(
     let mut arrived: Vec<(Rank, u32)> = Vec::new();
     aggregator.run_as::<V>(
         |out| {
-            for &(to, (count, then)) in script[me.index()] {
-                out.push(Rank(to), [me.0, produced, count, then])?;
+            for &(to, (count, then, step)) in script[me.index()] {
+                out.push(Rank(to), [me.0, produced, count, then, step])?;
                 produced += 1;
             }
             Ok(())
         },
         |out, from, items| {
-            for &[by, number, count, then] in items {
+            for &[by, number, count, then, step] in items {
                 if by != from.0 {
                     return Err(super::wrong(format!("an item of rank {by} comes from {from}")));
                 }
                 arrived.push((from, number));
-                for _ in 0..count {
+                for at in 0..count {
                     // Numbers of handlers do not mix with those of producers.
-                    out.push(Rank(then), [me.0, 100 + pushed, 0, 0])?;
+                    out.push(Rank(then + at * step), [me.0, 100 + pushed, 0, 0, 0])?;
                     pushed += 1;
                 }
             }
@@ -137,6 +140,7 @@ pub fn checks() -> Vec<Check> {
     let early = (Promise::Visibility, "has handled");
     vec![
         check::<Right>("aggregator/exchange", "two ranks, little room", EXCHANGE, SINGLE),
+        check::<Right>("aggregator/fan", "a handler writes to two ranks", FAN, PAIRS),
         check::<Right>("aggregator/pairs", "two ranks, packets of two items", EXCHANGE, PAIRS),
         check::<Right>("aggregator/answers", "handlers that answer", ANSWERS, SINGLE),
         check::<Right>("aggregator/cascade", "a handler that makes work", CASCADE, SINGLE),

@@ -202,6 +202,8 @@ impl<'w, T: Plain> Packets<'w, T> {
     /// Adds an item to the packet of a member; returns whether that is full now.
     #[inline]
     pub(super) fn add(&mut self, member: usize, item: T) -> bool {
+        // At once: when the packet goes, what this item is due to may count as handled already.
+        self.pushed += 1;
         let filling = &mut self.peers[member].filling;
         filling.push(item);
         filling.len() == self.packing.items
@@ -232,7 +234,6 @@ impl<'w, T: Plain> Packets<'w, T> {
         let empty = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(self.packing.items));
         let peer = &mut self.peers[member];
         let full = std::mem::replace(&mut peer.filling, empty);
-        self.pushed += full.len() as u64;
         peer.waiting.push_back(full);
         self.send_waiting::<V>(member)
     }
