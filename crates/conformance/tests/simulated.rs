@@ -9,7 +9,7 @@ fn schedules() -> u64 {
 }
 
 /// What a fiber cannot do.
-const SKIPPED: [(&str, &str); 2] = [
+const SKIPPED: [(&str, &str); 3] = [
     ("contexts_are_contenders", "a simulated rank has one thread"),
     ("many_threads_call", "a simulated rank has one thread"),
     ("contexts_end_with_posted_calls", "a simulated rank has one context"),

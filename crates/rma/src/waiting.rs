@@ -387,9 +387,11 @@ impl Context {
     #[cold]
     pub(crate) fn cause_of_failed_call(&self, error: Error, leader: Rank) -> Error {
         let loss = match error {
-            Error::RankLost { how: ExitCause::Left, .. } => {
-                self.known_loss().or_else(|| Some(self.why_left(leader)))
-            }
+            // Its handlers end before the news of its departure go out, which say why.
+            Error::RankLost { how: ExitCause::Left, .. } => self
+                .known_loss()
+                .or_else(|| self.reason_of(leader))
+                .or_else(|| Some(self.why_left(leader))),
             // The one whose process ran the handlers may have ended because of another loss.
             Error::RankLost { rank, how } => Some(self.job().first_cause(Loss { rank, how })),
             // An agent ends before its rank has left.
