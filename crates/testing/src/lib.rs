@@ -148,19 +148,25 @@ pub struct Ran {
     pub output: String,
 }
 
+/// Returns the processes that have a value of a variable in their environment, which children
+/// inherit: however they move in the tree of processes, they are found.
+pub fn pids_with(variable: &str, value: &str) -> Vec<Pid> {
+    let wanted = format!("{variable}={value}");
+    let is_marked = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(is_marked).filter_map(Pid::from_raw).collect()
+}
+
 /// Processes that bear a mark, which end with this.
 struct Marked(String);
 
 impl Marked {
     fn pids(&self) -> Vec<Pid> {
-        let wanted = format!("{MARK}={}", self.0);
-        let is_marked = |pid: &i32| {
-            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
-        };
-        let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(is_marked).filter_map(Pid::from_raw).collect()
+        pids_with(MARK, &self.0)
     }
 }
 

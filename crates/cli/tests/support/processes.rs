@@ -12,14 +12,7 @@ pub(super) fn name_and_state(pid: Pid) -> Option<(String, char)> {
 }
 
 pub(super) fn marked_pids(mark: &str) -> Vec<Pid> {
-    let wanted = format!("{MARK}={mark}");
-    let is_marked = |pid: &i32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
-    };
-    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(is_marked).filter_map(Pid::from_raw).collect()
+    farside_testing::pids_with(MARK, mark)
 }
 
 /// The command lines of the processes that bear a mark.

@@ -117,14 +117,7 @@ impl Marked {
     }
 
     fn pids(&self) -> Vec<Pid> {
-        let wanted = format!("{MARK}={}", self.0);
-        let is_marked = |pid: &i32| {
-            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
-        };
-        let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(is_marked).filter_map(Pid::from_raw).collect()
+        farside_testing::pids_with(MARK, &self.0)
     }
 
     /// Waits until all have ended by themselves.
