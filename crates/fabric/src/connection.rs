@@ -12,10 +12,10 @@ use crate::error::Result;
 use crate::job::JobView;
 use crate::memory::Mapped;
 use crate::operation::Atomic;
+use crate::probe::Probe;
 use crate::waist::{
     Clock, Fabric, Handler, HandlerId, Hint, Landings, OldValue, Reply, Started, Ticket, Wait, Wake,
 };
-use crate::watch::Watch;
 
 /// One rank's (more exactly: one context's) connection to the job. See [`Fabric`] for what each
 /// method means; every [`Fabric`] is a connection.
@@ -61,7 +61,7 @@ pub trait Connection: Send {
     fn context(&self) -> Result<Box<dyn Connection>>;
     fn landings(&self) -> Option<&dyn Landings>;
     fn clock(&self) -> Option<&dyn Clock>;
-    fn watch(&self) -> Option<Arc<dyn Watch>>;
+    fn probe(&self) -> Option<Arc<dyn Probe>>;
 }
 
 /// Writes methods of a [`Connection`] that pass everything on to a field, the methods named after
@@ -207,8 +207,8 @@ macro_rules! forward {
     (@clock [$($to:tt)*]) => {
         fn clock(&self) -> Option<&dyn $crate::Clock> { self $($to)* .clock() }
     };
-    (@watch [$($to:tt)*]) => {
-        fn watch(&self) -> Option<std::sync::Arc<dyn $crate::Watch>> { self $($to)* .watch() }
+    (@probe [$($to:tt)*]) => {
+        fn probe(&self) -> Option<std::sync::Arc<dyn $crate::Probe>> { self $($to)* .probe() }
     };
 }
 
@@ -216,6 +216,6 @@ macro_rules! forward {
 impl<F: Fabric> Connection for F {
     forward! {
         to: job register deregister map put put_nb put_signal get accumulate atomic fence flush call
-        serve poll cancel block relax wake context landings clock watch
+        serve poll cancel block relax wake context landings clock probe
     }
 }

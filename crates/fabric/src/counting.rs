@@ -1,4 +1,4 @@
-//! An observer that counts operations and bytes per peer: what turns the *Cost* line of a protocol
+//! A probe that counts operations and bytes per peer: what turns the *Cost* line of a protocol
 //! into a test.
 
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::address::Rank;
 use crate::connection::Connection;
-use crate::observed::{Kind, Observed, Observer, Operation};
+use crate::observed::{Kind, Observed, Operation};
+use crate::probe::{Probe, ProbeEvent};
 
 /// Counts per origin, kind and peer. Clones share the counts.
 #[derive(Clone)]
@@ -82,17 +83,21 @@ impl Counts {
         let to = to.map_or(self.ranks, Rank::index).min(self.ranks);
         &self.cells[(from.index() * Kind::ALL.len() + kind as usize) * (self.ranks + 1) + to]
     }
-}
 
-impl Observer for Counts {
-    fn begin(&self, rank: Rank, operation: &Operation) -> u64 {
+    fn count(&self, rank: Rank, operation: &Operation) {
         let cell = self.cell(rank, operation.kind, operation.peer);
         cell.operations.fetch_add(1, Ordering::Relaxed);
         cell.bytes.fetch_add(operation.bytes, Ordering::Relaxed);
-        0
     }
+}
 
-    fn end(&self, _rank: Rank, _operation: &Operation, _begun: u64) {}
+impl Probe for Counts {
+    fn event(&self, event: ProbeEvent<'_>) -> Option<u64> {
+        if let ProbeEvent::Begin { rank, operation } = event {
+            self.count(rank, operation);
+        }
+        None
+    }
 }
 
 #[cfg(test)]
@@ -103,10 +108,10 @@ mod tests {
     fn operations_are_counted_where_they_belong() {
         let counts = Counts::new(3);
         let put = Operation { kind: Kind::Put, peer: Some(Rank(2)), bytes: 40 };
-        counts.begin(Rank(1), &put);
-        counts.begin(Rank(1), &put);
-        counts.begin(Rank(1), &Operation { kind: Kind::Fence, peer: None, bytes: 0 });
-        counts.begin(Rank(1), &Operation { kind: Kind::Atomic, peer: Some(Rank(1)), bytes: 8 });
+        counts.count(Rank(1), &put);
+        counts.count(Rank(1), &put);
+        counts.count(Rank(1), &Operation { kind: Kind::Fence, peer: None, bytes: 0 });
+        counts.count(Rank(1), &Operation { kind: Kind::Atomic, peer: Some(Rank(1)), bytes: 8 });
         assert_eq!(counts.operations(Rank(1), Kind::Put, Rank(2)), 2);
         assert_eq!(counts.bytes(Rank(1), Kind::Put, Rank(2)), 80);
         assert_eq!(counts.operations(Rank(2), Kind::Put, Rank(1)), 0);

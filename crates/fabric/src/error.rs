@@ -87,7 +87,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
 #[non_exhaustive]
 pub enum Error {
     /// A rank number that the job does not have.
-    #[error("{rank} does not exist: the job has {ranks} ranks, 0 to {}", .ranks.saturating_sub(1))]
+    #[error("{rank} does not exist: the job has {}", numbered(*ranks, "rank"))]
     UnknownRank {
         /// The number asked for.
         rank: Rank,
@@ -103,7 +103,7 @@ pub enum Error {
         of: &'static str,
     },
     /// A node number that the job does not have.
-    #[error("{node} does not exist: the job has {nodes} nodes, 0 to {}", .nodes.saturating_sub(1))]
+    #[error("{node} does not exist: the job has {}", numbered(*nodes, "node"))]
     UnknownNode {
         /// The number asked for.
         node: Node,
@@ -353,6 +353,16 @@ pub enum Error {
     },
 }
 
+/// Returns how many of something there are, and their numbers.
+fn numbered(count: u32, what: &str) -> String {
+    let numbers = match count {
+        0 => String::new(),
+        1 => ", 0".to_owned(),
+        _ => format!(", 0 to {}", count - 1),
+    };
+    text::counted(count, what) + &numbers
+}
+
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
@@ -446,6 +456,13 @@ impl Eq for LayerError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_the_job_does_not_have_is_named_beside_those_it_has() {
+        let unknown = |ranks| Error::UnknownRank { rank: Rank(9), ranks }.to_string();
+        assert_eq!(unknown(1), "rank 9 does not exist: the job has 1 rank, 0");
+        assert_eq!(unknown(4), "rank 9 does not exist: the job has 4 ranks, 0 to 3");
+    }
 
     #[test]
     fn messages_name_the_value_and_the_way_out() {

@@ -15,8 +15,8 @@
 //! - [`topology`]: which levels (node, socket, …) ranks share, in any number;
 //! - [`record`]: what a rank does now, in memory that viewers read while it runs;
 //! - [`observed`]: a decorator over any connection, with [`counting`] and [`tracing`] as its
-//!   observers;
-//! - [`watch`]: what a connection that checks for races is told besides operations;
+//!   probes;
+//! - [`probe`]: what a connection that checks for races or explores schedules is told;
 //! - [`text`]: numbers in messages;
 //! - [`Error`]: the one error type.
 //!
@@ -33,6 +33,7 @@ pub mod job;
 pub mod memory;
 pub mod observed;
 pub mod operation;
+pub mod probe;
 pub mod random;
 pub mod record;
 pub mod strided;
@@ -40,7 +41,6 @@ pub mod text;
 pub mod topology;
 pub mod tracing;
 pub mod waist;
-pub mod watch;
 
 pub use accumulate::{Accumulate, Number, Op};
 pub use address::{Link, Node, Piece, Rank, Region, SegmentId, Shape, Word};
@@ -49,11 +49,14 @@ pub use departure::{Departure, Loss, first_cause};
 pub use error::{Error, ErrorClass, ExitCause, Fault, LayerError, Result};
 pub use job::{Effort, FailureCounters, Failures, JobState, JobView, PeerState, Roster};
 pub use memory::{Contender, Mapped, watch_bits};
-pub use observed::{Kind, Observed, Observer, Operation};
+pub use observed::{Kind, Observed, Operation};
 pub use operation::{Atomic, Width};
+pub use probe::{
+    Atomicity, CarriedOut, Foreign, OwnAccess, OwnPlace, Probe, ProbeEvent, Reuse, is_private,
+    private_place,
+};
 pub use topology::Topology;
 pub use waist::{
     Agent, Caps, Clock, Condition, Event, Fabric, Handler, HandlerId, Hint, Landings, OldValue,
     Ordering, Reply, Started, Ticket, Wait, Wake,
 };
-pub use watch::{Atomicity, Foreign, OwnAccess, OwnPlace, Reuse, Watch, is_private, private_place};

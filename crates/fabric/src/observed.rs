@@ -1,4 +1,4 @@
-//! A decorator over any connection that shows every operation to an observer.
+//! A decorator over any connection that shows every operation to a probe.
 //!
 //! An observed connection allows no direct use of mapped memory ([`Caps::direct`]): every operation
 //! passes through it, so that nothing goes unseen.
@@ -8,12 +8,11 @@ use std::sync::Arc;
 use crate::accumulate::Accumulate;
 use crate::address::{Node, Rank, Region, Word};
 use crate::connection::Connection;
-use crate::departure::{Departure, Loss};
 use crate::error::Result;
 use crate::forward;
-use crate::job::{Effort, JobState, JobView, PeerState};
+use crate::job::JobView;
 use crate::operation::Atomic;
-use crate::record::Records;
+use crate::probe::{Probe, ProbeEvent};
 use crate::waist::{Caps, Event, HandlerId, Hint, OldValue, Started, Wait, Wake};
 
 /// What is seen of an operation.
@@ -75,72 +74,37 @@ impl Kind {
     }
 }
 
-/// Sees operations begin and end.
-pub trait Observer: Send + Sync {
-    /// `rank` begins an operation; what is returned comes back with its end.
-    fn begin(&self, rank: Rank, operation: &Operation) -> u64;
-    /// That operation has returned to its caller (a posted one may still be under way).
-    fn end(&self, rank: Rank, operation: &Operation, begun: u64);
-    /// Returns what `rank` hears of a peer's state: all there is to know, unless an observer holds
-    /// news back, as a network may.
-    fn hears(&self, _rank: Rank, _peer: Rank, peer_state: PeerState) -> PeerState {
-        peer_state
-    }
-}
-
-/// A connection whose operations an observer sees.
+/// A connection whose operations a probe sees.
 pub struct Observed {
     inner: Box<dyn Connection>,
-    observer: Arc<dyn Observer>,
+    probe: Arc<dyn Probe>,
     caps: Caps,
 }
 
 impl Observed {
-    /// Puts `observer` in front of `inner`.
-    pub fn new(inner: Box<dyn Connection>, observer: Arc<dyn Observer>) -> Observed {
+    /// Shows the operations of `inner` to `probe`.
+    pub fn new(inner: Box<dyn Connection>, probe: Arc<dyn Probe>) -> Observed {
         let caps = Caps { direct: false, ..inner.job().caps.clone() };
-        Observed { inner, observer, caps }
+        Observed { inner, probe, caps }
     }
 
     fn see<R>(&self, kind: Kind, peer: Option<Rank>, bytes: u64, run: impl FnOnce() -> R) -> R {
         let (operation, rank) = (Operation { kind, peer, bytes }, self.inner.job().rank);
-        let begun = self.observer.begin(rank, &operation);
+        let begun = self.probe.event(ProbeEvent::Begin { rank, operation: &operation });
         let result = run();
-        self.observer.end(rank, &operation, begun);
+        let begun = begun.unwrap_or(0);
+        self.probe.event(ProbeEvent::End { rank, operation: &operation, begun });
         result
-    }
-}
-
-impl JobState for Observed {
-    fn peer_state(&self, peer: Rank) -> PeerState {
-        let job = self.inner.job();
-        self.observer.hears(job.rank, peer, job.peer_state(peer))
-    }
-    fn departure(&self, peer: Rank) -> Departure {
-        let departure = self.inner.job().state.departure(peer);
-        Departure { peer_state: self.peer_state(peer), ..departure }
-    }
-    fn note_cause(&self, cause: Option<Loss>) {
-        self.inner.job().state.note_cause(cause);
-    }
-    fn leave(&self) {
-        self.inner.job().state.leave();
-    }
-    fn effort(&self) -> Effort {
-        self.inner.job().state.effort()
-    }
-    fn records(&self) -> Option<Records> {
-        self.inner.job().state.records()
     }
 }
 
 impl Connection for Observed {
     forward! {
-        to .inner: register deregister map serve poll cancel relax wake landings clock watch
+        to .inner: register deregister map serve poll cancel relax wake landings clock probe
     }
 
     fn job(&self) -> JobView<'_> {
-        JobView { caps: &self.caps, state: self, ..self.inner.job() }
+        JobView { caps: &self.caps, ..self.inner.job() }
     }
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
         self.see(Kind::Put, Some(to.rank), bytes.len() as u64, || self.inner.put(to, bytes))
@@ -198,6 +162,6 @@ impl Connection for Observed {
         self.see(Kind::Wait, peer, 0, || self.inner.block(wait))
     }
     fn context(&self) -> Result<Box<dyn Connection>> {
-        Ok(Box::new(Observed::new(self.inner.context()?, self.observer.clone())))
+        Ok(Box::new(Observed::new(self.inner.context()?, self.probe.clone())))
     }
 }

@@ -1,11 +1,12 @@
-//! An observer that records what every rank did and when.
+//! A probe that records what every rank did and when.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use crate::address::{Node, Rank};
 use crate::connection::Connection;
-use crate::observed::{Observed, Observer, Operation};
+use crate::observed::{Observed, Operation};
+use crate::probe::{Probe, ProbeEvent};
 use crate::topology::Topology;
 
 /// One operation in a trace.
@@ -113,16 +114,18 @@ impl Trace {
     }
 }
 
-impl Observer for Trace {
-    fn begin(&self, _rank: Rank, _operation: &Operation) -> u64 {
-        (self.clock)()
-    }
-
-    fn end(&self, rank: Rank, operation: &Operation, begun: u64) {
-        let end_ns = (self.clock)();
-        // Only a fabric could tell when an operation lands; an observer above it sees it return.
-        let slice = Slice { rank, operation: *operation, begin_ns: begun, end_ns, landed_ns: None };
-        self.lock().push(slice);
+impl Probe for Trace {
+    fn event(&self, event: ProbeEvent<'_>) -> Option<u64> {
+        match event {
+            ProbeEvent::Begin { .. } => Some((self.clock)()),
+            ProbeEvent::End { rank, operation: &operation, begun: begin_ns } => {
+                let end_ns = (self.clock)();
+                // Only a fabric could tell when an operation lands; above it one sees it return.
+                self.lock().push(Slice { rank, operation, begin_ns, end_ns, landed_ns: None });
+                None
+            }
+            _ => None,
+        }
     }
 }
 
@@ -137,8 +140,10 @@ mod tests {
         let now = AtomicU64::new(0);
         let trace = Trace::new(move || now.fetch_add(5, Ordering::Relaxed));
         let operation = Operation { kind: Kind::Get, peer: Some(Rank(1)), bytes: 8 };
-        let begun = trace.begin(Rank(0), &operation);
-        trace.end(Rank(0), &operation, begun);
+        let rank = Rank(0);
+        let begun = trace.event(ProbeEvent::Begin { rank, operation: &operation });
+        let begun = begun.expect("a trace notes the time");
+        trace.event(ProbeEvent::End { rank, operation: &operation, begun });
         assert_eq!(
             trace.take(),
             [Slice { rank: Rank(0), operation, begin_ns: 0, end_ns: 5, landed_ns: None }]

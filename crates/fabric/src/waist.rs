@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::job::JobView;
 use crate::memory::Mapped;
 use crate::operation::{Atomic, Width};
+use crate::probe::Probe;
 use crate::record::Lasting;
-use crate::watch::Watch;
 
 /// One rank's (more exactly: one context's) connection to the job, as the author of a fabric
 /// writes it: the required methods, and those provided ones that the fabric can do better.
@@ -133,9 +133,8 @@ pub trait Fabric: Send {
         None
     }
 
-    /// Returns what is told of places and of own memory, if this connection checks for races or
-    /// explores schedules.
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
+    /// Returns the probe of this connection, if it checks for races or explores schedules.
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
         None
     }
 }
@@ -197,7 +196,8 @@ pub struct Caps {
     /// see every operation, as the simulator and decorators do, says no.
     pub direct: bool,
     /// Whether the processor's atomics on near memory and the fabric's exclude each other. Where
-    /// they do not, all atomics on a word go through the fabric, near ones too.
+    /// they do not, all atomics of ranks go through the fabric, near ones too, and handlers, whose
+    /// atomics are the processor's, change no word that ranks change.
     pub cpu_coherent: bool,
     /// The longest argument and the longest reply of a call.
     pub call_bytes_max: u64,
@@ -327,9 +327,10 @@ pub type Handler = Box<dyn FnMut(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send>;
 pub trait Agent {
     /// Returns the node that the agent serves.
     fn node(&self) -> Node;
-    /// Executes an atomic on a word of a rank of this node. It wakes a waiter.
+    /// Executes an atomic on a word of a rank of this node. It wakes a waiter. It is atomic with
+    /// those of handlers, and with those of ranks only where [`Caps::cpu_coherent`].
     fn atomic(&self, at: Word, op: Atomic) -> Result<u128>;
-    /// Posts an atomic to any rank of the job. It wakes a waiter.
+    /// Posts an atomic to any rank of the job, likewise. It wakes a waiter.
     fn post(&self, at: Word, op: Atomic) -> Result<()>;
     /// Posts a put to any rank of the job.
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()>;

@@ -303,6 +303,15 @@ impl<'a> Waiting<'a> {
         telling.record.note_effort(self.context.job().state.effort());
     }
 
+    /// Writes what is seen of the word that is waited for into the record.
+    fn look(&self, telling: &Telling, now_ns: u64) {
+        let seen = match self.event {
+            Event::Words([first, ..]) => first.memory.look(first.at.offset, first.at.width),
+            _ => None,
+        };
+        telling.record.look(seen.map_or(0, |word| word.load()), now_ns);
+    }
+
     #[cold]
     fn forget(&self) {
         let telling = self.context.telling();
@@ -332,12 +341,17 @@ impl Lasting for Waiting<'_> {
         if self.turn.get() == 0 || self.turn.get() != telling.turn.get() {
             self.note(telling, now_ns);
         }
-        let seen = match self.event {
-            Event::Words([first, ..]) => first.memory.look(first.at.offset, first.at.width),
-            _ => None,
-        };
-        telling.record.look(seen.map_or(0, |word| word.load()), now_ns);
+        self.look(telling, now_ns);
         self.place(telling, now_ns)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn looks(&self) {
+        let telling = self.context.telling();
+        if telling.rank.is_some() {
+            self.look(telling, self.context.now_ns().max(1));
+        }
     }
 
     fn activity(&self) -> Activity {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use farside_fabric::memory::full_fence;
 use farside_fabric::record::{ActivityKind, Lasting};
 use farside_fabric::{
-    Connection, Error, Event, Failures, JobView, Loss, Mapped, PeerState, Rank, Reply, Result,
-    SegmentId, Started, Ticket, Topology, Watch,
+    Connection, Error, Event, Failures, JobView, Loss, Mapped, PeerState, Probe, ProbeEvent, Rank,
+    Reply, Result, SegmentId, Started, Ticket, Topology,
 };
 
 use crate::activity::{Purpose, Telling, Waiting};
@@ -70,7 +70,7 @@ pub(crate) struct Parts {
     unfreed: Arc<Unfreed>,
     pub(crate) calls: PostedCalls,
     /// What is told of places and of own memory, if this job is checked for races.
-    watch: Option<Arc<dyn Watch>>,
+    probe: Option<Arc<dyn Probe>>,
 }
 
 /// One context of all: as long as one of these is there, no other context has it.
@@ -117,7 +117,7 @@ impl Context {
         let unfreed = Arc::new(Unfreed::new(rank, failures.clone()));
         let telling = Telling::new(job.state.records());
         let polling = Polling::new(&job);
-        let watch = fabric.watch();
+        let probe = fabric.probe();
         let parts = Parts {
             id: ContextId(Arc::new(())),
             rank,
@@ -138,7 +138,7 @@ impl Context {
             polling,
             unfreed,
             calls: PostedCalls::default(),
-            watch,
+            probe,
             fabric: OwnConnection::new(fabric),
         };
         Ok(Context { parts, alone: PhantomData })
@@ -155,36 +155,37 @@ impl Context {
         self.parts.rank
     }
 
-    /// Returns what is to be told of places and of own memory, if this job is checked for races.
+    /// Returns the probe of this rank, if it is checked for races or explored.
     #[inline]
-    pub fn watch(&self) -> Option<&Arc<dyn Watch>> {
-        self.parts.watch.as_ref()
+    pub fn probe(&self) -> Option<&Arc<dyn Probe>> {
+        self.parts.probe.as_ref()
+    }
+
+    /// Tells the probe, if there is one, of an event. Returns the number that it asks for.
+    #[inline]
+    pub fn tell(&self, event: impl FnOnce() -> ProbeEvent<'static>) -> Option<u64> {
+        self.probe()?.event(event())
     }
 
     /// Looks whether an operation is complete, for a program that does not wait for it. What waits
     /// polls the fabric itself: it does the same whatever it finds.
     pub(crate) fn look(&self, ticket: Ticket) -> Result<Option<Reply>> {
-        if let Some(watch) = self.watch() {
-            watch.polls(ticket);
-        }
+        self.tell(|| ProbeEvent::Poll(ticket));
         self.fabric().poll(ticket)
     }
 
     /// Tells the checker of races, if there is one, that the program uses something which it does
     /// not look into, in words such as "shared pages".
     pub fn note_unseen(&self, what: &'static str) {
-        if let Some(watch) = &self.parts.watch {
-            watch.unseen(what);
-        }
+        self.tell(|| ProbeEvent::Unseen(what));
     }
 
     /// Says where the program called the operation that follows.
     #[inline]
     #[track_caller]
     pub(crate) fn note_place(&self) {
-        if let Some(watch) = &self.parts.watch {
-            watch.at(Location::caller());
-        }
+        let place = Location::caller();
+        self.tell(|| ProbeEvent::At(place));
     }
 
     pub(crate) fn failed_calls(&self) -> &Arc<FailedCalls> {

@@ -6,7 +6,7 @@
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
-use farside_fabric::Error;
+use farside_fabric::{Error, Result};
 
 use crate::context::Context;
 
@@ -25,7 +25,8 @@ pub struct FailedCall {
 pub(crate) struct FailedCalls(Mutex<Option<FailedCall>>);
 
 impl FailedCalls {
-    /// Notes a call that fails with this error.
+    /// Notes a call that fails with this error. A layer below may have noted the same call, by its
+    /// name.
     #[cold]
     pub(crate) fn note(
         &self,
@@ -33,14 +34,28 @@ impl FailedCalls {
         name: Option<&'static str>,
         place: &'static Location<'static>,
     ) {
-        let call = FailedCall { error: error.clone(), name, place };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = last.as_ref().filter(|call| call.error == *error && call.place == place);
+        let name = name.or(known.and_then(|call| call.name));
+        *last = Some(FailedCall { error: error.clone(), name, place });
     }
 
-    /// Returns the last call that failed, if it was with this error.
+    /// Returns the last call that failed, if it was with this error, or if this is the program's
+    /// own and tells of it.
     pub(crate) fn with(&self, error: &Error) -> Option<FailedCall> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.clone().filter(|call| call.error == *error && !is_ours(call.place))
+        let tells_of = |own: &Error| match error {
+            Error::Program(text) => text.contains(&own.to_string()),
+            error => error == own,
+        };
+        last.clone().filter(|call| tells_of(&call.error) && !is_ours(call.place))
+    }
+}
+
+impl FailedCall {
+    /// What it failed with.
+    pub fn error(&self) -> &Error {
+        &self.error
     }
 }
 
@@ -71,6 +86,16 @@ impl Context {
         };
         self.failed_calls().note(&error, name, place);
         error
+    }
+
+    /// Returns the result of a call of the program; if it is an error, notes the call first.
+    #[inline]
+    #[track_caller]
+    pub fn noted<T>(&self, result: Result<T, impl Into<Error>>) -> Result<T> {
+        match result {
+            Ok(done) => Ok(done),
+            Err(error) => Err(self.failed(error.into())),
+        }
     }
 }
 

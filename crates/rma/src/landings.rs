@@ -84,8 +84,8 @@ impl Context {
     /// counted. For the node's first rank.
     pub fn landed(&self) -> Result<u64> {
         let (word, own) = self.landed_word()?;
-        if let Some(watch) = self.watch() {
-            tell_own(&**watch, word.segment, word.offset..word.offset + 8, false);
+        if let Some(probe) = self.probe() {
+            tell_own(&**probe, word.segment, word.offset..word.offset + 8, false);
         }
         Ok(own.atomic(word.offset, Width::W64, Atomic::Load).unwrap_or(0) as u64)
     }

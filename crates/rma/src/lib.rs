@@ -38,6 +38,7 @@ pub mod raw;
 mod segment;
 mod target;
 mod team;
+mod together;
 mod transfers;
 mod unfreed;
 mod variants;
@@ -62,8 +63,12 @@ pub use pending::{Pending, Scope, Transfer};
 pub use place::Place;
 pub use plain::{AtomicWord, Complex, Integer, Pair, Plain, Summand};
 #[doc(hidden)]
+pub use polling::Polling;
+#[doc(hidden)]
 pub use prices::{Prices, Processing};
 pub use team::{Detached, Team};
+#[doc(hidden)]
+pub use together::or_free;
 pub use waiting::{AwaitedWord, WaitOptions};
 pub use window::{Own, Window};
 pub use words::{NearWord, Words};

@@ -312,6 +312,14 @@ impl Outstanding<'_> {
         first_error
     }
 
+    /// Removes a transfer. Mostly they are waited for in their order, so that it is the first.
+    fn forget(&self, ticket: Ticket) {
+        let mut tickets = self.tickets.borrow_mut();
+        if let Some(at) = tickets.iter().position(|&(other, _)| other == ticket) {
+            tickets.remove(at);
+        }
+    }
+
     fn take_first(&self) -> Option<(Ticket, Rank)> {
         self.tickets.borrow_mut().pop_front()
     }
@@ -340,7 +348,7 @@ impl<B> Pending<'_, '_, B> {
     pub fn wait(self) -> Result<B> {
         if let Some((ticket, peer)) = self.ticket {
             let outstanding = self.scope.outstanding;
-            outstanding.tickets.borrow_mut().retain(|&(other, _)| other != ticket);
+            outstanding.forget(ticket);
             outstanding.context.complete(ticket, peer)?;
         }
         Ok(self.buffer)

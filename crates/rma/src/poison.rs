@@ -1,6 +1,6 @@
 //! Why there is no use in waiting, as a word that others can write and read.
 
-use farside_fabric::{Loss, Rank};
+use farside_fabric::{ErrorClass, Loss, Rank};
 
 /// Why a team's collectives come to no end any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,15 +11,21 @@ pub(crate) enum Poison {
     /// This one has left, and did not come to the collective with the number `since`. Those before
     /// it likewise.
     HasLeft { rank: Rank, since: u32 },
+    /// This one could not do its part of the collective with the number `since`. Those before it
+    /// likewise.
+    Failed { rank: Rank, class: ErrorClass, since: u32 },
     /// This one was lost, and comes to none any more.
     Lost(Loss),
 }
 
 /// In a word: 2 bits of kind, 30 bits of a rank, 32 bits of a number; or a loss as it is, whose two
-/// highest bits are set. Zero says nothing.
+/// highest bits are set. Zero says nothing. Ranks have 24 bits: a member that failed is told from
+/// one that noticed a disagreement by the next ones.
 const KIND_SHIFT: u32 = 62;
 const RANK_SHIFT: u32 = 32;
 const RANK_MASK: u64 = (1 << (KIND_SHIFT - RANK_SHIFT)) - 1;
+const FAILED: u32 = 1 << 29;
+const CLASS_SHIFT: u32 = 24;
 
 impl Poison {
     pub(crate) fn to_bits(self) -> u64 {
@@ -28,6 +34,10 @@ impl Poison {
         };
         match self {
             Poison::Disagreement { noticed_by, since } => word(1, noticed_by, since),
+            Poison::Failed { rank, class, since } => {
+                let class = (class.code() as u32) << CLASS_SHIFT;
+                word(1, Rank(rank.0 | FAILED | class), since)
+            }
             Poison::HasLeft { rank, since } => word(2, rank, since),
             Poison::Lost(loss) => loss.to_bits(),
         }
@@ -37,6 +47,12 @@ impl Poison {
         let (rank, since) = (Rank((bits >> RANK_SHIFT & RANK_MASK) as u32), bits as u32);
         match bits >> KIND_SHIFT {
             0 => None,
+            1 if rank.0 & FAILED != 0 => {
+                let code = (rank.0 & !FAILED) >> CLASS_SHIFT;
+                let class = ErrorClass::from_code(code as i32).unwrap_or(ErrorClass::Internal);
+                let rank = Rank(rank.0 & ((1 << CLASS_SHIFT) - 1));
+                Some(Poison::Failed { rank, class, since })
+            }
             1 => Some(Poison::Disagreement { noticed_by: rank, since }),
             2 => Some(Poison::HasLeft { rank, since }),
             _ => Loss::from_bits(bits).map(Poison::Lost),
@@ -47,9 +63,9 @@ impl Poison {
     /// ahead of another.
     pub(crate) fn concerns(self, sequence: u32) -> bool {
         match self {
-            Poison::Disagreement { since, .. } | Poison::HasLeft { since, .. } => {
-                sequence.wrapping_sub(since) as i32 >= 0
-            }
+            Poison::Disagreement { since, .. }
+            | Poison::HasLeft { since, .. }
+            | Poison::Failed { since, .. } => sequence.wrapping_sub(since) as i32 >= 0,
             Poison::Lost(_) => true,
         }
     }
@@ -74,8 +90,12 @@ mod tests {
                 [ExitCause::Left, ExitCause::Signal(9)].map(|how| Poison::Lost(Loss { rank, how }));
             let since = [0, 1, u32::MAX].into_iter();
             let leaves = since.clone().map(move |since| Poison::HasLeft { rank, since });
-            let others = since.map(move |since| Poison::Disagreement { noticed_by: rank, since });
-            losses.into_iter().chain(leaves).chain(others)
+            let others =
+                since.clone().map(move |since| Poison::Disagreement { noticed_by: rank, since });
+            let failures = since.flat_map(move |since| {
+                ErrorClass::ALL.iter().map(move |&class| Poison::Failed { rank, class, since })
+            });
+            losses.into_iter().chain(leaves).chain(others).chain(failures)
         };
         RANKS.into_iter().flat_map(of).collect()
     }
@@ -96,9 +116,11 @@ mod tests {
     fn what_was_before_a_poison_is_not_spoiled_by_it() {
         for since in [1, 1000, u32::MAX] {
             let (rank, noticed_by) = (Rank(3), Rank(3));
-            for poison in
-                [Poison::HasLeft { rank, since }, Poison::Disagreement { noticed_by, since }]
-            {
+            for poison in [
+                Poison::HasLeft { rank, since },
+                Poison::Disagreement { noticed_by, since },
+                Poison::Failed { rank, class: ErrorClass::Memory, since },
+            ] {
                 let word = poison.to_bits();
                 assert!(!concerns(word, since.wrapping_sub(1)), "{poison:?}");
                 assert!(

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use farside_fabric::JobView;
+use farside_fabric::{JobView, Rank, Topology};
 
 use crate::context::Context;
 
@@ -15,9 +15,11 @@ const LOOK: u32 = 16;
 /// Loops poll few words.
 const WORDS: usize = 4;
 
-/// What a context has fetched lately.
-pub(crate) struct Polling {
-    /// Whether the ranks of this node outnumber its processors, and fetch without the fabric.
+/// What a context, or a thread, has fetched lately.
+#[derive(Debug)]
+pub struct Polling {
+    /// Whether those that run on this node outnumber its processors, and ranks fetch without the
+    /// fabric.
     is_crowded: bool,
     /// Where words were, and what they held; and which of them is the next to be replaced.
     known: [Cell<(usize, u64)>; WORDS],
@@ -27,10 +29,11 @@ pub(crate) struct Polling {
 }
 
 impl Polling {
-    pub(crate) fn new(job: &JobView<'_>) -> Polling {
-        let near = job.topology.ranks_of(job.topology.node_of(job.rank)).len();
+    /// Nothing yet.
+    pub fn new(job: &JobView<'_>) -> Polling {
         Polling {
-            is_crowded: job.caps.direct && near > job.caps.processors as usize,
+            is_crowded: job.caps.direct
+                && is_crowded(job.topology, job.rank, job.caps.processors as usize),
             known: Default::default(),
             next: Cell::new(0),
             unchanged: Cell::new(0),
@@ -40,6 +43,13 @@ impl Polling {
     #[inline(always)]
     pub(crate) fn is_crowded(&self) -> bool {
         self.is_crowded
+    }
+
+    /// Notes a fetch from an address of this process. Returns whether the caller should let others
+    /// run: it has looked at what it knows for long enough, and they need the processor.
+    #[inline]
+    pub fn should_yield(&self, at: usize, held: u64) -> bool {
+        self.is_crowded && self.is_idle(at, held)
     }
 
     /// Returns whether the caller has looked at what it knows for long enough.
@@ -88,9 +98,37 @@ impl Context {
     }
 }
 
+/// Whether those that run on a rank's node outnumber its processors. On several nodes an agent
+/// brings what far ranks write, and needs a processor, too. Nodes that share a machine share its
+/// processors, but each has one, even if there are fewer: there the agent counts for the others.
+fn is_crowded(topology: &Topology, rank: Rank, processors: usize) -> bool {
+    let agents = usize::from(topology.nodes() > 1);
+    topology.ranks_of(topology.node_of(rank)).len() + agents > processors
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_of_one_machine_are_crowded_if_their_ranks_outnumber_its_processors() {
+        for processors in 1..9 {
+            for ranks in 1..12 {
+                for nodes in 1..=ranks {
+                    let topology = Topology::parse(&format!("node:{nodes}"), ranks).unwrap();
+                    // What a node is told that it has.
+                    let share = (processors / nodes).max(1) as usize;
+                    let is = |rank| is_crowded(&topology, Rank(rank), share);
+                    let case = format!("{ranks} ranks on {nodes} nodes, {processors} processors");
+                    if ranks > processors {
+                        assert!((0..ranks).all(is), "{case}");
+                    } else if nodes == 1 {
+                        assert!(!(0..ranks).any(is), "{case}");
+                    }
+                }
+            }
+        }
+    }
 
     fn looks(polling: &Polling, fetches: impl Iterator<Item = (usize, u64)>) -> usize {
         fetches.filter(|&(at, held)| polling.is_idle(at, held)).count()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use farside_fabric::{
-    Connection, Error, Mapped, OwnAccess, OwnPlace, Rank, Result, SegmentId, Watch,
+    Connection, Error, Mapped, OwnAccess, OwnPlace, Probe, ProbeEvent, Rank, Result, SegmentId,
 };
 
 use crate::failed_calls::FailedCalls;
@@ -29,7 +29,7 @@ pub(crate) struct Segment {
     pub(crate) me: Rank,
     pub(crate) own: Mapped,
     /// What is told of accesses to the own part, if this job is checked for races or explored.
-    pub(crate) watch: Option<Arc<dyn Watch>>,
+    pub(crate) probe: Option<Arc<dyn Probe>>,
     /// Where it is noted which call of the program has failed.
     pub(crate) failed: Arc<FailedCalls>,
     /// The name that the program gave it.
@@ -67,30 +67,42 @@ pub(crate) struct Part<'s> {
 }
 
 impl Segment {
-    /// Registers this rank's part of a segment.
+    /// Registers this rank's part of a segment, and returns its memory. After an error nothing is
+    /// left of it.
     pub(crate) fn register(
         fabric: &dyn Connection,
         id: SegmentId,
         bytes: u64,
         traffic: Traffic,
-    ) -> Result<()> {
+    ) -> Result<Mapped> {
         fabric.register(id, bytes)?;
-        match (traffic, fabric.landings()) {
+        let excluded = match (traffic, fabric.landings()) {
             (Traffic::Uncounted, Some(landings)) => landings.exclude(id),
             _ => Ok(()),
+        };
+        let own = excluded.and_then(|()| Segment::own(fabric, id));
+        if own.is_err() {
+            fabric.deregister(id)?;
         }
+        own
     }
 
-    /// Looks up the parts of a segment that all `members` have registered; `bytes_of` gives the
-    /// length of each, by its index.
+    /// Returns this rank's part of a segment that it has registered.
+    pub(crate) fn own(fabric: &dyn Connection, id: SegmentId) -> Result<Mapped> {
+        let me = fabric.job().rank;
+        fabric.map(me, id)?.ok_or(Error::NoSegment { rank: me, segment: id })
+    }
+
+    /// Looks up the parts of a segment that all `members` have registered; this rank has its own
+    /// already. `bytes_of` gives the length of each, by its index.
     pub(crate) fn open(
         fabric: &dyn Connection,
-        id: SegmentId,
+        (id, own): (SegmentId, Mapped),
         members: Arc<[Rank]>,
         traffic: Traffic,
         bytes_of: &dyn Fn(usize) -> u64,
         failed: Arc<FailedCalls>,
-    ) -> Result<Segment> {
+    ) -> Segment {
         let job = fabric.job();
         let (topology, me, ranks) = (job.topology, job.rank, job.topology.ranks());
         let bytes = bytes_of(0);
@@ -120,10 +132,9 @@ impl Segment {
         for (rank, part) in reached {
             near[rank.index() - first_near.index()] = Some(part);
         }
-        let own = fabric.map(me, id)?.ok_or(Error::NoSegment { rank: me, segment: id })?;
-        let watch = fabric.watch();
+        let probe = fabric.probe();
         let name = OnceLock::new();
-        Ok(Segment {
+        Segment {
             id,
             ranks,
             first_near: AtomicU32::new(first_near.0),
@@ -133,10 +144,10 @@ impl Segment {
             traffic,
             me,
             own,
-            watch,
+            probe,
             failed,
             name,
-        })
+        }
     }
 
     /// Returns what errors call it.
@@ -148,8 +159,8 @@ impl Segment {
     #[inline]
     #[track_caller]
     pub(crate) fn tell_own(&self, offset: u64, bytes: u64, writes: bool) {
-        if let Some(watch) = &self.watch {
-            tell_own(&**watch, self.id, offset..offset + bytes, writes);
+        if let Some(probe) = &self.probe {
+            tell_own(&**probe, self.id, offset..offset + bytes, writes);
         }
     }
 
@@ -157,8 +168,8 @@ impl Segment {
     #[inline]
     #[track_caller]
     pub(crate) fn tell_lent(&self, what: &'static str) {
-        if let Some(watch) = &self.watch {
-            watch.blind(what, Location::caller());
+        if let Some(probe) = &self.probe {
+            probe.event(ProbeEvent::Lent { what, place: Location::caller() });
         }
     }
 
@@ -213,8 +224,8 @@ impl Segment {
 
 /// Tells a checker that this rank is about to read or write memory of its own.
 #[track_caller]
-pub(crate) fn tell_own(watch: &dyn Watch, segment: SegmentId, bytes: Range<u64>, writes: bool) {
-    watch.own(&OwnAccess {
+pub(crate) fn tell_own(probe: &dyn Probe, segment: SegmentId, bytes: Range<u64>, writes: bool) {
+    probe.event(ProbeEvent::Own(&OwnAccess {
         owner: None,
         segment,
         offset: bytes.start,
@@ -224,7 +235,7 @@ pub(crate) fn tell_own(watch: &dyn Watch, segment: SegmentId, bytes: Range<u64>,
         is_instruction: true,
         until: None,
         is_signalled: false,
-    });
+    }));
 }
 
 impl Lengths {

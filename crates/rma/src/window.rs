@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-use farside_fabric::{Error, Rank, Result, SegmentId};
+use farside_fabric::{Error, ProbeEvent, Rank, Result, SegmentId};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
@@ -60,8 +60,8 @@ impl<T: Plain> Window<T> {
         context.note_name(self.segment(), 0, name);
         // The first name stays, as with viewers.
         let _ = self.memory.segment.name.set(name.to_owned());
-        if let Some(watch) = context.watch() {
-            watch.name(self.segment(), name);
+        if let Some(probe) = context.probe() {
+            probe.event(ProbeEvent::Name { segment: self.segment(), name });
         }
         self
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use farside_fabric::memory::Look;
-use farside_fabric::{Error, Rank, Result, SegmentId, Width};
+use farside_fabric::{Error, ProbeEvent, Rank, Result, SegmentId, Width};
 
 use crate::context::Context;
 use crate::group::call::{Call, Kind};
@@ -96,7 +96,7 @@ impl Words {
         }
         // Checks that all members ask for the same number. It also keeps words that were just
         // freed, and zeroed by their owners, from being used before all owners have done so.
-        team.meet(&team.enter(Call::new(Kind::Words, count))?)?;
+        team.meet_for(Call::new(Kind::Words, count))?;
         let mut pool = team.group().pool.borrow_mut();
         if let Some(words) = pool.take(count) {
             return Ok(words);
@@ -108,10 +108,9 @@ impl Words {
 
     /// Tells a checker of races whether they are the program's.
     pub(crate) fn tell(&self, context: &Context, is_program: bool) {
-        if let Some(watch) = context.watch() {
-            let (offset, bytes) = (self.start as u64 * 8, self.count as u64 * 8);
-            watch.words(self.block.id, offset, bytes, is_program);
-        }
+        let (offset, bytes) = (self.start as u64 * 8, self.count as u64 * 8);
+        let segment = self.block.id;
+        context.tell(|| ProbeEvent::Words { segment, offset, bytes, is_program });
     }
 
     /// Word `index` of `rank`.
@@ -153,10 +152,12 @@ impl Words {
                 "words are freed by the team that allocated them, not by another".into(),
             ));
         };
-        team.flush_and_meet::<Right>(Call::free(self.block.id, self.start as u64 * 8))?;
+        let call = Call::free(self.block.id, self.start as u64 * 8);
+        let flushed = team.flush_and_meet::<Right>(call)?;
         block.used[self.start..self.start + self.count].fill(false);
         self.tell(team.context(), false);
-        team.context().put_own(&self.block, self.start as u64 * 8, &vec![0; self.count * 8])
+        team.context().put_own(&self.block, self.start as u64 * 8, &vec![0; self.count * 8])?;
+        flushed
     }
 }
 

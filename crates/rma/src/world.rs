@@ -52,7 +52,8 @@ impl World {
         }
         let (members, traffic) = (job.topology.all().clone(), Traffic::Uncounted);
         let (id, failed) = (SegmentId::ROOT, Arc::default());
-        let area = Segment::open(&*fabric, id, members, traffic, &|_| given, failed)?;
+        let own = (id, Segment::own(&*fabric, id)?);
+        let area = Segment::open(&*fabric, own, members, traffic, &|_| given, failed);
         let group = Group::new(&*fabric, area)?;
         let context = Context::new(fabric)?;
         // Before there is a window that could be put to: all that ever lands is counted.
@@ -119,10 +120,10 @@ impl World {
     ) -> Result<HandlerId> {
         let id = HandlerId(self.parts.handlers.get());
         self.parts.handlers.set(id.0 + 1);
-        // All meet, also when one of them has failed: a call of its agent then gets an error.
+        self.context.note_place();
+        // All meet, also when one of them has failed: then nobody calls the handler.
         let served = self.context.fabric().serve(id, Box::new(handler));
-        self.barrier()?;
-        served.map(|()| id)
+        self.team().agree_on_success(None, served).map(|()| id)
     }
 
     /// See [`Team::barrier`].

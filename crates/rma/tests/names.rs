@@ -1,7 +1,7 @@
 //! A rank has a name for each of so many segments, and no name is given twice: at the end every
 //! member is told.
 
-use farside::{Error, Rank, Result, World};
+use farside::{Error, Local, Rank, Result, World};
 
 fn told<T>(result: Result<T>) -> Result<()> {
     match result {
@@ -48,6 +48,25 @@ fn who_has_no_name_left_for_a_team_tells_all_members() {
             others.window::<u64>(1)?.free(&others)?;
             others.free()?;
         }
+        last.free(world)
+    });
+    assert_eq!(ended.map(drop), Ok(()));
+}
+
+/// Across nodes they have memory of their own, which may be refused: to all, and that is all.
+#[test]
+fn who_has_no_name_left_for_a_long_collective_tells_all_members_and_goes_on() {
+    let local = Local::new(3).expect("a job of few ranks can be made").nodes(3);
+    let ended = local.run(|world| {
+        nearly_all_named(world);
+        let last = world.window::<u64>(1)?;
+        let (long, mut data) = (vec![0u64; 100_000], vec![1u64; 100_000]);
+        told(world.all_to_all_v(&[&long[..], &long, &long]))?;
+        told(world.all_sum(&mut data))?;
+        world.barrier()?;
+        let mut short = [1];
+        world.all_sum(&mut short)?;
+        assert_eq!(short, [3]);
         last.free(world)
     });
     assert_eq!(ended.map(drop), Ok(()));

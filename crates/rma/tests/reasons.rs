@@ -1,13 +1,14 @@
 //! A rank leaves because of a loss that others have not heard of: whoever misses it must be told of
 //! the loss.
 
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Barrier, Mutex};
 
-use farside::fabric::observed::{Observed, Observer, Operation};
 use farside::{
     BarrierKind, Error, ExitCause, Local, Node, PeerState, Rank, Result, SyncKind, WaitOptions,
     World,
 };
+use farside_fabric::record::Records;
+use farside_fabric::{Connection, Departure, Effort, JobState, JobView, Loss, forward};
 
 /// Leaves because of the loss.
 const LEAVER: Rank = Rank(0);
@@ -15,21 +16,46 @@ const LEAVER: Rank = Rank(0);
 const LOST: Rank = Rank(4);
 const RANKS: u32 = 5;
 
-/// Only the leaver hears of the loss.
-struct Discreet;
+/// A connection over which only the leaver hears of the loss.
+struct Discreet(Box<dyn Connection>);
 
-impl Observer for Discreet {
-    fn begin(&self, _: Rank, _: &Operation) -> u64 {
-        0
-    }
-    fn end(&self, _: Rank, _: &Operation, _: u64) {}
-    fn hears(&self, rank: Rank, peer: Rank, peer_state: PeerState) -> PeerState {
-        // Whose program fails leaves first, and is lost then.
-        if peer == LOST && rank != LEAVER && peer_state != PeerState::Starting {
-            PeerState::Alive
-        } else {
-            peer_state
+impl JobState for Discreet {
+    fn peer_state(&self, peer: Rank) -> PeerState {
+        let job = self.0.job();
+        match job.peer_state(peer) {
+            // Whose program fails leaves first, and is lost then.
+            PeerState::Starting => PeerState::Starting,
+            _ if peer == LOST && job.rank != LEAVER => PeerState::Alive,
+            peer_state => peer_state,
         }
+    }
+    fn departure(&self, peer: Rank) -> Departure {
+        Departure { peer_state: self.peer_state(peer), ..self.0.job().state.departure(peer) }
+    }
+    fn note_cause(&self, cause: Option<Loss>) {
+        self.0.job().state.note_cause(cause);
+    }
+    fn leave(&self) {
+        self.0.job().state.leave();
+    }
+    fn effort(&self) -> Effort {
+        self.0.job().state.effort()
+    }
+    fn records(&self) -> Option<Records> {
+        self.0.job().state.records()
+    }
+}
+
+impl Connection for Discreet {
+    forward! {
+        to .0: register deregister map put put_nb put_signal get accumulate atomic fence flush call
+        serve poll cancel block relax wake landings clock probe
+    }
+    fn job(&self) -> JobView<'_> {
+        JobView { state: self, ..self.0.job() }
+    }
+    fn context(&self) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(Discreet(self.0.context()?)))
     }
 }
 
@@ -40,7 +66,7 @@ fn told(
     program: impl Fn(&World, &dyn Fn() -> Result<()>) -> Result<()> + Sync,
 ) -> Vec<(Rank, Error)> {
     let (ready, outcomes) = (Barrier::new(RANKS as usize), Mutex::new(Vec::new()));
-    let local = local.decorate(|fabric| Box::new(Observed::new(fabric, Arc::new(Discreet))));
+    let local = local.decorate(|fabric| Box::new(Discreet(fabric)));
     let ended = local.run(|world| {
         let (me, word) = (world.rank(), world.words(1)?);
         let turn = || {

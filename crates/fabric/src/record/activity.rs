@@ -192,6 +192,10 @@ pub trait Lasting {
     /// Notes that the wait lasts: called by a fabric before each sleep. Returns how soon it is to
     /// be called again, if it is, even if nothing has happened by then.
     fn lasts(&self) -> Option<Duration>;
+    /// Notes what the waiter sees of what it waits for. A fabric calls it right before each sleep,
+    /// when whoever changes that would wake the waiter: a change that is not noted by then, and
+    /// that the waiter sleeps through, woke nobody.
+    fn looks(&self) {}
     /// Returns what is waited for.
     fn activity(&self) -> Activity;
 }

@@ -26,7 +26,7 @@ pub use activity::{
 };
 use durations::Durations;
 pub use durations::{DURATION_BUCKETS, DurationsReading, bucket_end_ns};
-pub use ring::{RING_OPERATIONS, Ring, RingObserver, RingReading, ServiceReading};
+pub use ring::{RING_OPERATIONS, Ring, RingProbe, RingReading, ServiceReading};
 
 /// How many contexts of a rank have records; further ones are counted in
 /// [`RankRecord::unrecorded`].

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::address::Rank;
 use crate::memory::Held;
-use crate::observed::{Kind, Observer, Operation};
+use crate::observed::{Kind, Operation};
+use crate::probe::{Probe, ProbeEvent};
 use crate::tracing::{Server, Service, Slice};
 
 /// How many operations of a rank are kept.
@@ -140,16 +141,16 @@ impl Ring {
 
 /// Writes what its rank does, or what a thread serves, into a ring.
 #[derive(Clone)]
-pub struct RingObserver {
+pub struct RingProbe {
     /// The ring.
     pub ring: Held<Ring>,
     /// The clock that all ranks of the machine share, in nanoseconds.
     pub now_ns: fn() -> u64,
 }
 
-impl RingObserver {
+impl RingProbe {
     /// Notes that an operation on the memory of `target` begins that another rank, its peer, has
-    /// asked for. What is returned is given to [`RingObserver::served`].
+    /// asked for. What is returned is given to [`RingProbe::served`].
     pub fn serve(&self, operation: &Operation, target: Option<Rank>) -> u64 {
         self.ring.begin(operation, target, (self.now_ns)())
     }
@@ -160,13 +161,16 @@ impl RingObserver {
     }
 }
 
-impl Observer for RingObserver {
-    fn begin(&self, _rank: Rank, operation: &Operation) -> u64 {
-        self.ring.begin(operation, None, (self.now_ns)())
-    }
-
-    fn end(&self, _rank: Rank, _operation: &Operation, begun: u64) {
-        self.ring.end(begun, (self.now_ns)());
+impl Probe for RingProbe {
+    fn event(&self, event: ProbeEvent<'_>) -> Option<u64> {
+        match event {
+            ProbeEvent::Begin { operation, .. } => Some(self.serve(operation, None)),
+            ProbeEvent::End { begun, .. } => {
+                self.served(begun);
+                None
+            }
+            _ => None,
+        }
     }
 }
 

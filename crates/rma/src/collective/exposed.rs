@@ -19,7 +19,6 @@ use std::sync::Arc;
 use farside_fabric::{Rank, Result};
 
 use crate::group::call::Call;
-use crate::group::variant::Right;
 use crate::place::Place;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
@@ -55,7 +54,7 @@ fn fetch<'p>(
     parts: impl Iterator<Item = (Rank, usize, &'p mut [u8])>,
 ) -> Result<()> {
     let room = room(team, call, send.len())?;
-    team.context().put_own(&room, 0, send)?;
+    team.told(team.context().put_own(&room, 0, send))?;
     team.barrier()?;
     let fetched = get_all(team, &room, parts);
     // The others wait for this member, whether it has got its parts or not.
@@ -74,7 +73,7 @@ pub(crate) fn all_reduce(
     let (size, me, bytes) = (team.size(), team.group().me, data.len());
     let slice = |member: usize| super::slice(bytes, element, size, member);
     let room = room(team, call, bytes)?;
-    team.context().put_own(&room, 0, data)?;
+    team.told(team.context().put_own(&room, 0, data))?;
     team.barrier()?;
     let mine = slice(me);
     let mut theirs = vec![0; mine.len() * size];
@@ -109,13 +108,15 @@ pub(crate) fn all_reduce(
 #[track_caller]
 fn room(team: &Team<'_>, call: Call, bytes: usize) -> Result<Arc<Segment>> {
     // Members that do not agree on the length find out here.
-    team.meet(&team.enter(call)?)?;
+    team.meet_for(call)?;
     let known = team.group().exposed.borrow().clone();
     match known {
         Some(room) if room.own.bytes() >= bytes as u64 => return Ok(room),
         Some(short) => {
-            team.free_segment::<Right>(&short)?;
+            // Everybody has fetched its parts of the last call, and nobody puts to the room.
             *team.group().exposed.borrow_mut() = None;
+            short.end();
+            team.told(team.context().fabric().deregister(short.id))?;
         }
         None => {}
     }

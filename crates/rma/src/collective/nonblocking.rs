@@ -212,12 +212,23 @@ fn start<'t, V: Variant>(
     group.started.set(number);
     *last = Some(started.clone());
     drop(last);
-    team.context().put_own(&group.area, at::place(started.place()), data)?;
-    if central::arrive(&team, &started.step, at::place_counter(started.place()))? {
-        finish(&team, &started, data.len(), fold)?;
-    }
+    team.told(arrive(&team, &started, data, fold))?;
     group.under_way.set(group.under_way.get() + 1);
     Ok(Handle { team, started })
+}
+
+/// Adds this member's part; the last one to come gives every member the result.
+fn arrive(
+    team: &Team<'_>,
+    started: &Started,
+    data: &[u8],
+    fold: &mut dyn FnMut(&mut [u8], &[u8]),
+) -> Result<()> {
+    team.context().put_own(&team.group().area, at::place(started.place()), data)?;
+    match central::arrive(team, &started.step, at::place_counter(started.place()))? {
+        true => finish(team, started, data.len(), fold),
+        false => Ok(()),
+    }
 }
 
 /// Folds all parts, in the order of the members, and gives every member the result.

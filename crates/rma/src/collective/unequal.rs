@@ -45,7 +45,7 @@ pub(crate) fn all_to_all<T: Plain>(
 ) -> Result<()> {
     check_counts(team, send.len(), counts, received.len())?;
     let call = Call::new(Kind::AllToAllV, size_of::<T>());
-    let parts = tell(team, call, counts, send.len())?;
+    let parts = team.told(tell(team, call, counts, send.len()))?;
     for (received, part) in received.iter_mut().zip(&parts) {
         *received = part.len as usize;
     }
@@ -53,7 +53,7 @@ pub(crate) fn all_to_all<T: Plain>(
     receive.resize(received.iter().sum(), T::new_zeroed());
     let most = parts.iter().map(|part| part.total).max().unwrap_or(0);
     if team.group().one_node && most * size_of::<T>() as u64 <= SCRATCH_BYTES {
-        fetch_from_scratch(team, call, send, &parts, receive)
+        team.told(fetch_from_scratch(team, call, send, &parts, receive))
     } else {
         fetch_from_window(team, send, &parts, receive)
     }
@@ -125,18 +125,19 @@ fn fetch_from_window<T: Plain>(
     receive: &mut [T],
 ) -> Result<()> {
     let window = team.short_lived_window::<T>(send.len())?;
-    window.own().write(0, send)?;
-    team.barrier()?;
-    let fetched = team.context().scope(|scope| {
-        let mut rest = receive;
-        for (&rank, part) in team.members().iter().zip(parts) {
-            let (into, others) = rest.split_at_mut(part.len as usize);
-            rest = others;
-            if !into.is_empty() {
-                drop(scope.get_nb(window.at(rank, part.start as usize), into)?);
+    let fetched = team.told(window.own().write(0, send)).and_then(|()| team.barrier());
+    let fetched = fetched.and_then(|()| {
+        team.context().scope(|scope| {
+            let mut rest = receive;
+            for (&rank, part) in team.members().iter().zip(parts) {
+                let (into, others) = rest.split_at_mut(part.len as usize);
+                rest = others;
+                if !into.is_empty() {
+                    drop(scope.get_nb(window.at(rank, part.start as usize), into)?);
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     });
     // The others wait for this member, whether it has got its parts or not.
     window.free(team).and(fetched)

@@ -192,13 +192,33 @@ impl Team<'_> {
         context.judge(&scope).map_err(|error| self.missed(step, error))
     }
 
+    /// Tells all members if this one could not do its part of the collective that it has entered
+    /// last: they would wait for it, and it would take the next one for this.
+    pub(crate) fn told<R>(&self, result: Result<R>) -> Result<R> {
+        match &result {
+            Ok(_)
+            | Err(
+                Error::RankLost { .. }
+                | Error::Poisoned { .. }
+                | Error::Disagreement { .. }
+                | Error::PeerFailed { .. },
+            ) => {}
+            Err(error) => {
+                let (rank, since) = (self.context().rank(), self.group().sequence.get());
+                self.poison(Poison::Failed { rank, class: error.class(), since });
+            }
+        }
+        result
+    }
+
     /// A wait has failed: tells all members of a member that does not come any more.
     fn missed(&self, step: &Step, error: Error) -> Error {
         match error {
             Error::RankLost { rank, how: ExitCause::Left } => {
                 // It may have left for a reason that has not reached this rank yet.
                 let reason = self.word_of(rank, at::POISON).ok().and_then(Poison::from_bits);
-                let reason = reason.unwrap_or(Poison::HasLeft { rank, since: step.sequence });
+                let since = self.first_missed(step, rank);
+                let reason = reason.unwrap_or(Poison::HasLeft { rank, since });
                 // The others do not wait for that one, and would never know.
                 self.poison(reason);
                 self.poisoned_by(step, reason)
@@ -245,6 +265,16 @@ impl Team<'_> {
         Ok(freed || entered.wrapping_sub(step.sequence) as i32 >= 0)
     }
 
+    /// Returns the first collective to which a rank that has left did not come. All who miss it
+    /// tell the same, so that none of them writes over what concerned others.
+    fn first_missed(&self, step: &Step, rank: Rank) -> u32 {
+        match self.group().left.borrow().get(&rank) {
+            // It has freed the memory that knew.
+            None | Some(0) => step.sequence,
+            Some(entered) => entered.wrapping_add(1),
+        }
+    }
+
     /// Signals a word in a member's area.
     pub(crate) fn signal(&self, member: usize, offset: u64, value: u64) -> Result<()> {
         let group = self.group();
@@ -275,8 +305,13 @@ impl Team<'_> {
         self.disagree(step, rank)
     }
 
-    /// Poisons the team, and returns the error that says why.
+    /// Poisons the team, and returns the error that says why. After a loss, members that have heard
+    /// of it make other calls than those that have not: then the loss is why.
     fn disagree(&self, step: &Step, rank: Rank) -> Error {
+        if let Some(loss) = self.context().loss_among(self.group().members.iter().copied()) {
+            self.poison(Poison::Lost(loss));
+            return loss.error();
+        }
         self.poison(Poison::Disagreement {
             noticed_by: self.context().rank(),
             since: step.sequence,
@@ -319,9 +354,15 @@ impl Team<'_> {
                 self.context().note_reason(loss);
                 loss.error()
             }
-            // The one that noticed need not be the one that differs: look for one that does.
+            Poison::Failed { rank, class, .. } => Error::PeerFailed { rank, class },
+            // The one that noticed need not be the one that differs, and it may be gone with what
+            // it called: look for one that does.
             Poison::Disagreement { noticed_by, .. } => {
-                self.disagreement(step, self.one_who_differs(step).unwrap_or(noticed_by))
+                let nearby = self.one_who_differs(step);
+                let members = || self.group().members.iter().copied();
+                let any =
+                    || [noticed_by].into_iter().chain(members()).find(|&it| self.differs(step, it));
+                self.disagreement(step, nearby.or_else(any).unwrap_or(noticed_by))
             }
         }
     }
@@ -329,22 +370,23 @@ impl Team<'_> {
     /// Returns a member whose call differs, among those next to this one and at the start of the
     /// team.
     fn one_who_differs(&self, step: &Step) -> Option<Rank> {
-        let differs = |rank: Rank| {
-            let theirs = self.call_of(rank, step.sequence);
-            matches!(theirs, Ok(Some(call)) if call != step.call)
-        };
         let (members, me) = (&self.group().members, self.group().me);
         let neighbours =
             (1..members.len()).flat_map(|distance| [me + distance, me + members.len() - distance]);
         let suspects =
             neighbours.take(SUSPECTS).chain([0, 1]).map(|at| members[at % members.len()]);
-        suspects.into_iter().find(|&rank| differs(rank))
+        suspects.into_iter().find(|&rank| self.differs(step, rank))
+    }
+
+    /// Returns whether a member is known to have made another call.
+    fn differs(&self, step: &Step, rank: Rank) -> bool {
+        matches!(self.call_of(rank, step.sequence), Ok(Some(call)) if call != step.call)
     }
 
     fn disagreement(&self, step: &Step, rank: Rank) -> Error {
         let theirs = match self.call_of(rank, step.sequence) {
-            Ok(Some(call)) => call.describe(),
-            _ => "something else".into(),
+            Ok(Some(call)) if call != step.call => call.describe(),
+            _ => "a call that is not known any more".into(),
         };
         let (number, place) = (step.sequence, self.context().place_of_call(step.place));
         let what =

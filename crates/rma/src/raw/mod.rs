@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Atomic, Error, Mapped, Rank, Reply, Result, SegmentId, Started, Ticket, Width,
+    Atomic, Error, Mapped, ProbeEvent, Rank, Reply, Result, SegmentId, Started, Ticket, Width,
 };
 
 use crate::context::{Context, ContextId};
@@ -68,9 +68,8 @@ impl Memory {
     /// and begins at a page.
     pub fn allocate(team: &Team<'_>, bytes: u64) -> Result<Memory> {
         let segment = Arc::new(team.segment(bytes, 1, Traffic::Counted)?);
-        if let Some(watch) = team.context().watch() {
-            watch.program(segment.id, 1);
-        }
+        let id = segment.id;
+        team.context().tell(|| ProbeEvent::Program { segment: id, element: 1 });
         Ok(Memory { segment, extents: None })
     }
 

@@ -37,6 +37,7 @@ pub fn all_reduce(
             data.len()
         )));
     }
+    team.check_element_bytes(element)?;
     team.all_reduce_bytes(element, data, &mut fold)
 }
 
@@ -72,22 +73,22 @@ pub fn barrier_after(team: &Team<'_>, moved: Moved) -> Result<()> {
         Moved::Scan(bytes) => Call::new(Kind::Scan, bytes),
         Moved::AllReduce(bytes) => Call::new(Kind::AllReduce, bytes),
     };
-    team.meet(&team.enter(call)?)
+    team.meet_for(call)
 }
 
 /// Returns when every member has called it, at the end of its program: fails if another one makes
 /// any other collective call.
 #[track_caller]
 pub fn barrier_to_leave(team: &Team<'_>) -> Result<()> {
-    team.meet(&team.enter(Call::LEAVE)?)
+    team.meet_for(Call::LEAVE)
 }
 
 /// What the members of a team that is to come into being have in common before.
 pub trait Rendezvous {
     /// Gives every member the first member's `word`. Collective among the members.
     fn share(&mut self, word: u64) -> Result<u64>;
-    /// Returns when every member has called it.
-    fn meet(&mut self) -> Result<()>;
+    /// Returns when every member has called it, whether all of them have said that they are well.
+    fn agree(&mut self, is_well: bool) -> Result<bool>;
 }
 
 /// Makes a team of `members`, in their order, which must be the same for all of them and contain
@@ -104,16 +105,23 @@ pub fn team_among(
         name => SegmentId(name),
     };
     let bytes = at::area_bytes(members.len() as u32);
-    Segment::register(context.fabric(), id, bytes, Traffic::Uncounted)?;
-    rendezvous.meet()?;
+    // Who has no memory comes all the same: the others wait for it, and give theirs back.
+    let own = Segment::register(context.fabric(), id, bytes, Traffic::Uncounted);
+    let agreed = match rendezvous.agree(own.is_ok()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::InvalidState("another member has no memory for the team".into())),
+        Err(error) => Err(error),
+    };
+    let own = own?;
+    agreed.or_else(|error| context.fabric().deregister(id).and(Err(error)))?;
     let members: Arc<[Rank]> = members.into();
     let area = Segment::open(
         context.fabric(),
-        id,
+        (id, own),
         members,
         Traffic::Uncounted,
         &|_| bytes,
         context.failed_calls().clone(),
-    )?;
+    );
     Ok(Detached::new(Group::new(context.fabric(), area)?))
 }

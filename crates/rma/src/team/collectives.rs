@@ -19,7 +19,7 @@ impl Team<'_> {
     /// Returns when every member has called it. Says nothing about puts: see [`Team::sync`].
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
-        self.meet(&self.enter(Call::BARRIER)?)
+        self.meet_for(Call::BARRIER)
     }
 
     /// Like [`Team::barrier`], by a chosen algorithm; all members choose the same.
@@ -41,7 +41,8 @@ impl Team<'_> {
     #[doc(hidden)]
     #[track_caller]
     pub fn barrier_as<V: Variant>(&self, kind: BarrierKind) -> Result<()> {
-        barrier::meet::<V>(self, &self.enter(Call::barrier(kind))?, kind)
+        let step = self.enter(Call::barrier(kind))?;
+        self.told(barrier::meet::<V>(self, &step, kind))
     }
 
     /// Returns when every member has called it and all that any member has put before, to any rank,
@@ -75,7 +76,7 @@ impl Team<'_> {
     #[doc(hidden)]
     #[track_caller]
     pub fn sync_as<V: Variant>(&self, kind: SyncKind) -> Result<()> {
-        combined::sync::<V>(self, kind)
+        self.told(combined::sync::<V>(self, kind))?
     }
 
     /// Gives every member a copy of the root's `data`.
@@ -93,11 +94,11 @@ impl Team<'_> {
         let at = self.position(root)?;
         let data = data.as_mut_bytes();
         let call = Call::rooted(Kind::Broadcast, data.len(), root);
-        if self.group().one_node {
+        self.told(if self.group().one_node {
             flat::broadcast(self, call, at, data)
         } else {
             tree::broadcast(self, &self.enter(call)?, at, data)
-        }
+        })
     }
 
     /// Folds all members' `data`, element by element, into the root's. What that of the others
@@ -117,7 +118,7 @@ impl Team<'_> {
         let call = Call::rooted(Kind::Reduce, size_of_val(data), root);
         self.check_element::<T>()?;
         let mut fold = on_bytes(fold);
-        if self.group().one_node {
+        self.told(if self.group().one_node {
             flat::reduce(self, call, Some(at), size_of::<T>(), data.as_mut_bytes(), &mut fold)
         } else {
             tree::reduce(
@@ -128,7 +129,7 @@ impl Team<'_> {
                 data.as_mut_bytes(),
                 &mut fold,
             )
-        }
+        })
     }
 
     /// Folds all members' `data`, element by element, in the order of the team, and gives every
@@ -156,13 +157,15 @@ impl Team<'_> {
     ) -> Result<()> {
         let call = Call::new(Kind::AllReduce, data.len());
         if self.group().one_node {
-            flat::reduce(self, call, None, element, data, fold)
+            self.told(flat::reduce(self, call, None, element, data, fold))
         } else if data.len() >= exposed::BYTES_MIN {
             exposed::all_reduce(self, call, element, data, fold)
         } else {
             let step = self.enter(call)?;
-            tree::reduce(self, &step, 0, element, data, fold)?;
-            tree::broadcast(self, &step, 0, data)
+            self.told(
+                tree::reduce(self, &step, 0, element, data, fold)
+                    .and_then(|()| tree::broadcast(self, &step, 0, data)),
+            )
         }
     }
 
@@ -202,11 +205,12 @@ impl Team<'_> {
         }
         let call = Call::new(Kind::AllGather, size_of_val(mine));
         if self.group().one_node {
-            flat::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())
+            self.told(flat::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes()))
         } else if size_of_val(all) >= exposed::BYTES_MIN {
             exposed::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())
         } else {
-            tree::all_gather(self, &self.enter(call)?, mine.as_bytes(), all.as_mut_bytes())
+            let step = self.enter(call)?;
+            self.told(tree::all_gather(self, &step, mine.as_bytes(), all.as_mut_bytes()))
         }
     }
 
@@ -253,11 +257,12 @@ impl Team<'_> {
         }
         let call = Call::new(Kind::AllToAll, size_of_val(send) / self.size());
         if self.group().one_node {
-            flat::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes())
+            self.told(flat::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes()))
         } else if size_of_val(send) >= exposed::BYTES_MIN {
             exposed::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes())
         } else {
-            tree::all_to_all(self, &self.enter(call)?, send.as_bytes(), receive.as_mut_bytes())
+            let step = self.enter(call)?;
+            self.told(tree::all_to_all(self, &step, send.as_bytes(), receive.as_mut_bytes()))
         }
     }
 
@@ -361,12 +366,12 @@ impl Team<'_> {
     ) -> Result<()> {
         self.check_element::<T>()?;
         let mut fold = on_bytes(fold);
-        if self.group().one_node {
+        self.told(if self.group().one_node {
             flat::scan(self, call, size_of::<T>(), data.as_mut_bytes(), &mut fold)
         } else {
             let step = self.enter(call)?;
             tree::scan(self, &step, size_of::<T>(), data.as_mut_bytes(), &mut fold)
-        }
+        })
     }
 
     /// Gives every member the sum of all members' `data`, element by element. Integers wrap.
@@ -467,7 +472,11 @@ impl Team<'_> {
 
     /// An element of a reduction must fit into one message, with others.
     fn check_element<T>(&self) -> Result<()> {
-        match size_of::<T>() as u64 {
+        self.check_element_bytes(size_of::<T>())
+    }
+
+    pub(crate) fn check_element_bytes(&self, bytes: usize) -> Result<()> {
+        match bytes as u64 {
             0 => Err(Error::Unsupported { what: "a reduction of elements without size".into() }),
             value if value > ELEMENT_BYTES => Err(Error::TooMuch {
                 what: "bytes of an element of a reduction",

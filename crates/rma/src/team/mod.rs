@@ -6,7 +6,7 @@ mod world;
 use std::panic::Location;
 use std::sync::Arc;
 
-use farside_fabric::{Error, ErrorClass, Rank, Result, SegmentId};
+use farside_fabric::{Error, ErrorClass, ProbeEvent, Rank, Result, SegmentId};
 
 use crate::context::Context;
 use crate::group::area as at;
@@ -114,9 +114,8 @@ impl<'w> Team<'w> {
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         let place = Location::caller();
         let segment = self.elements::<T>(len, Traffic::Counted)?;
-        if let Some(watch) = self.context.watch() {
-            watch.program(segment.id, size_of::<T>() as u64);
-        }
+        let (id, element) = (segment.id, size_of::<T>() as u64);
+        self.context.tell(|| ProbeEvent::Program { segment: id, element });
         Ok(Window::of(Allocation::watched(segment, place, self.context.unfreed())))
     }
 
@@ -193,23 +192,15 @@ impl<'w> Team<'w> {
                 return Err(Error::OutOfNames { rank: leader });
             }
         }
-        self.agree_on_success(
-            mine,
-            mine.map_or(Ok(()), |id| {
-                Segment::register(self.context.fabric(), id, bytes, Traffic::Uncounted)
-            }),
-        )?;
-        let Some(id) = mine else {
+        let fabric = self.context.fabric();
+        let register = |id| {
+            Segment::register(fabric, id, bytes, Traffic::Uncounted).map(|own| Some((id, own)))
+        };
+        let Some(own) = self.agree_on_success(mine, mine.map_or(Ok(None), register))? else {
             return Ok(None);
         };
-        let area = Segment::open(
-            self.context.fabric(),
-            id,
-            members,
-            Traffic::Uncounted,
-            &|_| bytes,
-            self.context.failed_calls().clone(),
-        )?;
+        let failed = self.context.failed_calls().clone();
+        let area = Segment::open(fabric, own, members, Traffic::Uncounted, &|_| bytes, failed);
         let group = Group::new(self.context.fabric(), area)?;
         Ok(Some(Team { context: self.context, group: Hold::Owned(Box::new(group)) }))
     }
@@ -230,9 +221,8 @@ impl<'w> Team<'w> {
                          containers first"
                     )));
                 }
-                self.context.flush_all()?;
                 // A member that returns from a meeting has got all signals that will ever be sent.
-                self.meet(&self.enter(Call::free(group.area.id, 0))?)?;
+                let flushed = self.flush_and_meet::<Right>(Call::free(group.area.id, 0))?;
                 let messages = group.messages.get().and_then(Option::as_ref);
                 if let Some(messages) = messages {
                     self.context.fabric().deregister(messages.segment())?;
@@ -242,7 +232,8 @@ impl<'w> Team<'w> {
                 for segment in room.into_iter().chain(blocks.segments()) {
                     self.context.fabric().deregister(segment)?;
                 }
-                self.context.fabric().deregister(group.area.id)
+                self.context.fabric().deregister(group.area.id)?;
+                flushed
             }
         }
     }
@@ -253,6 +244,13 @@ impl<'w> Team<'w> {
         let node = self.context.topology().node_of(self.context.rank());
         let team = self.split(Some(node.0.into()), 0)?;
         team.ok_or_else(|| Error::Internal("a team of this node has no members".into()))
+    }
+
+    /// Takes part in a collective that is a meeting.
+    #[track_caller]
+    pub(crate) fn meet_for(&self, call: Call) -> Result<()> {
+        let step = self.enter(call)?;
+        self.told(self.meet(&step))
     }
 
     /// Meets all members, by the barrier that suits them: where they outnumber the processors, each
@@ -291,11 +289,14 @@ impl<'w> Team<'w> {
             return Err(Error::OutOfNames { rank: self.members()[0] });
         }
         let (id, fabric) = (SegmentId(name), self.context.fabric());
-        self.agree_on_success(Some(id), Segment::register(fabric, id, bytes, traffic))?;
-        let lengths = if bytes_min == bytes_max { Vec::new() } else { self.all_gather(&[bytes])? };
+        let own = self.agree_on_success(Some(id), Segment::register(fabric, id, bytes, traffic))?;
+        let lengths =
+            if bytes_min == bytes_max { Ok(Vec::new()) } else { self.all_gather(&[bytes]) };
+        let lengths = lengths.or_else(|error| fabric.deregister(id).and(Err(error)))?;
         let bytes_of = |at: usize| lengths.get(at).copied().unwrap_or(bytes);
         let failed = self.context.failed_calls().clone();
-        Segment::open(fabric, id, self.group().members.clone(), traffic, &bytes_of, failed)
+        let members = self.group().members.clone();
+        Ok(Segment::open(fabric, (id, own), members, traffic, &bytes_of, failed))
     }
 
     /// Names a segment, as a word that other members can be told.
@@ -325,38 +326,47 @@ impl<'w> Team<'w> {
             ));
         }
         // No memory goes while a member may still have operations on it under way.
-        self.flush_and_meet::<V>(Call::free(segment.id, 0))?;
+        let flushed = self.flush_and_meet::<V>(Call::free(segment.id, 0))?;
         segment.end();
-        self.context.fabric().deregister(segment.id)
+        self.context.fabric().deregister(segment.id)?;
+        flushed
     }
 
     /// Waits for what this member has put, and meets the others, which must make the same call.
+    /// Returns what became of its puts: one to a rank that was lost, and need not be a member,
+    /// fails here alone, and the others wait for this member all the same.
     #[track_caller]
-    pub(crate) fn flush_and_meet<V: Variant>(&self, call: Call) -> Result<()> {
-        if V::FLUSHES_BEFORE_FREE {
-            self.context.flush_all()?;
-        }
-        self.meet(&self.enter(call)?)
+    pub(crate) fn flush_and_meet<V: Variant>(&self, call: Call) -> Result<Result<()>> {
+        let flushed = if V::FLUSHES_BEFORE_FREE { self.context.flush_all() } else { Ok(()) };
+        self.meet_for(call)?;
+        Ok(flushed)
     }
 
-    /// Agrees on whether all members could register their part: fails with this rank's error if it
-    /// has one, otherwise names a rank that failed. Then nothing is left of the segment.
+    /// Agrees on whether all members could do their part, such as registering it: fails with this
+    /// rank's error if it has one, otherwise names a rank that failed. Then nothing is left of the
+    /// segment.
     #[track_caller]
-    fn agree_on_success(&self, segment: Option<SegmentId>, mine: Result<()>) -> Result<()> {
+    pub(crate) fn agree_on_success<R>(
+        &self,
+        segment: Option<SegmentId>,
+        mine: Result<R>,
+    ) -> Result<R> {
         // One more than the index of the last member that failed, then the class of its error.
         let radix = ErrorClass::ALL.len() as u64 + 1;
         let mut failed = [match &mine {
-            Ok(()) => 0,
+            Ok(_) => 0,
             Err(error) => (self.index() as u64 + 1) * radix + error.class().code() as u64,
         }];
-        self.all_reduce(&mut failed, u64::max)?;
-        mine?;
-        let Some(at) = (failed[0] / radix).checked_sub(1) else {
-            return Ok(());
-        };
+        let agreed = self.all_reduce(&mut failed, u64::max);
+        let mine = mine?;
+        if agreed.is_ok() && failed[0] == 0 {
+            return Ok(mine);
+        }
         if let Some(segment) = segment {
             self.context.fabric().deregister(segment)?;
         }
+        agreed?;
+        let at = failed[0] / radix - 1;
         let rank = self.members()[at as usize];
         let class = ErrorClass::from_code((failed[0] % radix) as i32);
         Err(Error::PeerFailed { rank, class: class.unwrap_or(ErrorClass::Internal) })

@@ -26,7 +26,7 @@ use crate::group::call::Call;
 use crate::group::member::{Awaited, Step};
 use crate::group::nodes::Nodes;
 use crate::group::shape::{dissemination, rounds};
-use crate::group::variant::Variant;
+use crate::group::variant::{Right, Variant};
 use crate::operations::SignalAt;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
@@ -61,17 +61,17 @@ impl Messages {
 }
 
 /// Returns when all members have called it and all that any of them has put before, to any rank,
-/// has landed.
+/// has landed; and what became of this member's puts, where all have met whatever that is.
 #[track_caller]
-pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<()> {
+pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<Result<()>> {
     let Some(messages) = messages::<V>(team)? else {
-        team.context().flush_all()?;
-        return team.meet(&team.enter(Call::SYNC)?);
+        return team.flush_and_meet::<Right>(Call::SYNC);
     };
+    let step = team.enter(Call::SYNC)?;
     let bits = prepare(team, messages, kind)?;
     let syncs = &team.group().syncs;
     let round = syncs.get().wrapping_add(1);
-    let sync = Sync { team, nodes: team.nodes(), messages, step: team.enter(Call::SYNC)?, round };
+    let sync = Sync { team, nodes: team.nodes(), messages, step, round };
     syncs.set(round);
     let counts = sync.nodes.ids.iter().map(|&node| team.context().issued_to(node));
     let mut message: Vec<u64> = std::iter::once(bits).chain(counts).collect();
@@ -81,10 +81,12 @@ pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<()> {
         sync.follow::<V>(&message)?
     };
     if bits & UNSURE != 0 {
-        team.context().flush_all()?;
-        return team.meet(&sync.step);
+        // Also if it fails, the others wait for this member.
+        let flushed = team.context().flush_all();
+        team.meet(&sync.step)?;
+        return Ok(flushed);
     }
-    Ok(())
+    Ok(Ok(()))
 }
 
 /// Returns the memory for messages, which the first sync allocates; `None` where the fabric does
