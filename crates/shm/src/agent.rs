@@ -21,16 +21,15 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use farside_fabric::observed::{Kind, Operation};
-use farside_fabric::record::RingObserver;
+use farside_fabric::record::RingProbe;
 use farside_fabric::tracing::Server;
 use farside_fabric::{
     Effort, Error, ExitCause, Handler, HandlerId, Loss, Mapped, Node, PeerState, Rank, Reply,
-    Result, Ticket, first_cause,
+    Result, first_cause,
 };
 
 use crate::bell::ANYTHING;
@@ -40,7 +39,7 @@ use crate::succession::{FAILED, READY, STOPPED, Turn};
 use crate::waiting::{self, Site};
 
 /// The states of a slot.
-const FREE: u32 = 0;
+pub(crate) const FREE: u32 = 0;
 const ASKED: u32 = 1;
 const ANSWERED: u32 = 2;
 const NO_HANDLER: u32 = 3;
@@ -69,7 +68,7 @@ struct Duty {
     node: Node,
     surroundings: Arc<dyn Surroundings>,
     /// Records the calls that it executes, if the job is recorded.
-    recorder: Option<RingObserver>,
+    recorder: Option<RingProbe>,
 }
 
 impl Agent {
@@ -87,7 +86,7 @@ impl Agent {
         let node = job.topology().node_of(rank);
         let (handlers, stop) = (Handlers::default(), AtomicBool::new(false));
         let ring = job.service_ring(Server::Handlers(node));
-        let recorder = ring.map(|ring| RingObserver { ring, now_ns });
+        let recorder = ring.map(|ring| RingProbe { ring, now_ns });
         let duty = Arc::new(Duty { handlers, stop, job, rank, node, surroundings, recorder });
         let begun = duty.begin();
         duty.job.serving(rank).store(if begun.is_ok() { READY } else { FAILED }, Ordering::SeqCst);
@@ -118,121 +117,13 @@ impl Drop for Agent {
     }
 }
 
-/// Which slots of a rank are free. Shared by the contexts of the rank.
-pub(crate) struct Calls {
-    slots: Mutex<Slots>,
-    /// Told when a slot becomes free.
-    freed: Condvar,
-}
-
-#[derive(Default)]
-struct Slots {
-    free: Vec<u32>,
-    /// Slots of calls that were given up: free as soon as the agent has answered.
-    abandoned: Vec<u32>,
-}
-
-/// How long a call waits for a slot before it looks whether the agent still lives.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
-impl Calls {
-    pub(crate) fn new(rank: Rank) -> Calls {
-        let first = rank.0 * CALL_SLOTS;
-        let slots = Slots { free: (first..first + CALL_SLOTS).collect(), abandoned: Vec::new() };
-        Calls { slots: Mutex::new(slots), freed: Condvar::new() }
-    }
-
-    /// Takes a free slot. When other threads of the rank have all of them, waits until one is done.
-    fn take(&self, job: &Arc<Job>, alive: &dyn Fn() -> Result<()>) -> Result<u32> {
-        let mut slots = lock(&self.slots);
-        loop {
-            let Slots { free, abandoned } = &mut *slots;
-            abandoned.retain(|&index| {
-                let answered = Calls::is_done(job, Ticket(index.into()));
-                if answered {
-                    free.push(index);
-                }
-                !answered
-            });
-            if let Some(index) = slots.free.pop() {
-                return Ok(index);
-            }
-            alive()?;
-            let waited = self.freed.wait_timeout(slots, LOOK_AGAIN);
-            slots = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        }
-    }
-
-    /// Gives up on a call: its slot is used again once the agent has answered.
-    pub(crate) fn abandon(&self, ticket: Ticket) {
-        lock(&self.slots).abandoned.push(ticket.0 as u32);
-    }
-
-    /// Fills a slot and wakes the agent. `alive` says whether there is still somebody to answer.
-    pub(crate) fn begin(
-        &self,
-        job: &Arc<Job>,
-        node: Node,
-        handler: HandlerId,
-        bytes: &[u8],
-        alive: &dyn Fn() -> Result<()>,
-    ) -> Result<Ticket> {
-        if bytes.len() as u64 > CALL_BYTES {
-            return Err(Error::TooMuch {
-                what: "bytes of a call's argument",
-                value: bytes.len() as u64,
-                limit: CALL_BYTES,
-            });
-        }
-        let index = self.take(job, alive)?;
-        ask(job, index, node, handler, bytes);
-        Ok(Ticket(index.into()))
-    }
-
-    /// Whether the agent is done with the call.
-    pub(crate) fn is_done(job: &Arc<Job>, ticket: Ticket) -> bool {
-        !is_waiting(job.call_slot(ticket.0 as u32).0.state.load(Ordering::SeqCst))
-    }
-
-    /// The reply, if the agent is done; the slot is free then.
-    pub(crate) fn finish(
-        &self,
-        job: &Arc<Job>,
-        rank: Rank,
-        ticket: Ticket,
-    ) -> Result<Option<Reply>> {
-        let index = ticket.0 as u32;
-        let (slot, memory) = job.call_slot(index);
-        if ticket.0 / u64::from(CALL_SLOTS) != u64::from(rank.0)
-            || slot.state.load(Ordering::SeqCst) == FREE
-        {
-            return Err(Error::Internal(format!(
-                "{ticket:?} names no call that is under way from {rank}"
-            )));
-        }
-        let state = slot.state.load(Ordering::SeqCst);
-        if is_waiting(state) {
-            return Ok(None);
-        }
-        let (node, handler) = (
-            Node(slot.node.load(Ordering::Relaxed)),
-            HandlerId(slot.handler.load(Ordering::Relaxed)),
-        );
-        let (bytes, reply) = read_reply(slot, &memory);
-        slot.state.store(FREE, Ordering::SeqCst);
-        lock(&self.slots).free.push(index);
-        self.freed.notify_one();
-        outcome(state, node, handler, bytes, reply).map(Some)
-    }
-}
-
 /// Whether the caller still has to wait.
-fn is_waiting(state: u32) -> bool {
+pub(crate) fn is_waiting(state: u32) -> bool {
     matches!(state, ASKED | RUNNING)
 }
 
 /// Fills a slot and wakes the agent.
-fn ask(job: &Arc<Job>, index: u32, node: Node, handler: HandlerId, argument: &[u8]) {
+pub(crate) fn ask(job: &Arc<Job>, index: u32, node: Node, handler: HandlerId, argument: &[u8]) {
     let (slot, memory) = job.call_slot(index);
     let written = memory.put(0, argument);
     debug_assert!(written);
@@ -250,7 +141,7 @@ fn announce(job: &Job, node: Node, index: u32) {
 }
 
 /// How long the reply in a slot is, or would have been, and the reply.
-fn read_reply(slot: &CallSlot, memory: &Mapped) -> (u64, Vec<u8>) {
+pub(crate) fn read_reply(slot: &CallSlot, memory: &Mapped) -> (u64, Vec<u8>) {
     let bytes = slot.bytes.load(Ordering::Relaxed);
     let mut reply = vec![0; bytes.min(CALL_BYTES) as usize];
     let read = memory.get(0, &mut reply);
@@ -259,7 +150,7 @@ fn read_reply(slot: &CallSlot, memory: &Mapped) -> (u64, Vec<u8>) {
 }
 
 /// What a call comes to, from the state that the agent has left.
-fn outcome(
+pub(crate) fn outcome(
     state: u32,
     node: Node,
     handler: HandlerId,
@@ -546,7 +437,7 @@ fn answer(slot: &CallSlot, memory: &Mapped, result: std::result::Result<Vec<u8>,
     slot.state.swap(state, Ordering::SeqCst);
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that is done under these locks can panic half-way, except a handler, which is caught.
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -12,9 +12,10 @@ use farside_fabric::{
     Rank, Region, Reply, Result, SegmentId, Started, Ticket, Topology, Wait, Wake, Word,
 };
 
-use crate::agent::{Agent, Calls};
+use crate::agent::Agent;
 use crate::arena::Arena;
 use crate::bell::ANYTHING;
+use crate::calls::Calls;
 use crate::memory::{CALL_BYTES, CALL_SLOTS, Job};
 use crate::reach::{self, Reach};
 use crate::succession::Turn;
@@ -326,7 +327,7 @@ impl Fabric for Endpoint {
     }
 
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
-        self.seat.calls.finish(&self.seat.job, self.seat.rank, ticket)
+        self.seat.calls.finish(&self.seat.job, ticket)
     }
 
     fn cancel(&self, ticket: Ticket) {
@@ -349,7 +350,7 @@ impl Fabric for Endpoint {
         // detour over the heap.
         let waited = match wait.event {
             Event::Done(ticket) => {
-                let ready = || Calls::is_done(job, ticket).then_some((0, 0));
+                let ready = || self.seat.calls.is_done(job, ticket).then_some((0, 0));
                 waiting::wait(at(ANYTHING), ready, &self.effort)
             }
             Event::Words([]) => waiting::wait(at(0), || None, &self.effort),

@@ -20,12 +20,13 @@
 //! - `arena`: which bytes of a rank's memory are free;
 //! - `endpoint`: the [`farside_fabric::Fabric`] itself;
 //! - `reach`: what is done to mapped memory, on whosever behalf;
-//! - `agent`: the thread that runs handlers, `succession`: whose does;
+//! - `agent`: the thread that runs handlers, `succession`: whose does, `calls`: who has called;
 //! - `machine`: sockets, NUMA nodes and caches, as the system tells them.
 
 mod agent;
 mod arena;
 mod bell;
+mod calls;
 mod endpoint;
 mod layout;
 mod machine;
@@ -40,5 +41,5 @@ pub use agent::FarAnswer;
 pub use endpoint::{Companion, Endpoint, Membership, Neighbourhood, Surroundings, now_ns};
 pub use machine::{cores, list, topology_of_this_machine};
 pub use memory::{Config, Job, RANKS_MAX};
-pub use peer_state::{fate_bits, fate_from_bits};
+pub use peer_state::{FarLoss, RankLoss, fate_bits, fate_from_bits};
 pub use reach::Reach;

@@ -12,6 +12,28 @@ use farside_fabric::{Departure, ExitCause, Loss, Node, PeerState, Rank, first_ca
 
 use crate::memory::Job;
 
+/// The end of a rank that has not left in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankLoss {
+    /// The rank.
+    pub rank: Rank,
+    /// The cause of its end.
+    pub how: ExitCause,
+    /// Whether the launcher has ended it, which it does because of the first loss.
+    pub is_stopped: bool,
+}
+
+/// The loss of a rank of another node.
+#[derive(Debug, Clone, Copy)]
+pub struct FarLoss {
+    /// The rank.
+    pub rank: Rank,
+    /// How it ended.
+    pub how: ExitCause,
+    /// The loss that caused it, if one did.
+    pub cause: Option<Loss>,
+}
+
 impl Job {
     /// What has become of a rank.
     pub fn peer_state(&self, rank: Rank) -> PeerState {
@@ -63,15 +85,27 @@ impl Job {
     /// Tells everybody that a rank of this node has ended without leaving, or has failed. Only the
     /// first report counts.
     pub fn declare_lost(&self, rank: Rank, how: ExitCause) {
-        self.settle_cause(rank, PeerState::Lost(how));
-        self.lose(rank, how);
+        self.declare_losses(&[RankLoss { rank, how, is_stopped: false }]);
     }
 
     /// Tells everybody that the launcher has ended a rank of this node, which it does because of
     /// the first loss, if there was one.
     pub fn declare_stopped(&self, rank: Rank, how: ExitCause) {
-        self.settle_cause(rank, PeerState::Left);
-        self.lose(rank, how);
+        self.declare_losses(&[RankLoss { rank, how, is_stopped: true }]);
+    }
+
+    /// Tells everybody of several such ends at once: to wake all ranks for each of them takes
+    /// seconds where thousands end together.
+    pub fn declare_losses(&self, losses: &[RankLoss]) {
+        let mut is_news = false;
+        for &RankLoss { rank, how, is_stopped } in losses {
+            let end = if is_stopped { PeerState::Left } else { PeerState::Lost(how) };
+            self.settle_cause(rank, end);
+            is_news |= self.lose(rank, how);
+        }
+        if is_news {
+            self.alert();
+        }
     }
 
     /// Decides because of which loss a rank of this node ends, which cannot change any more when it
@@ -94,16 +128,34 @@ impl Job {
 
     /// Notes what has become of a rank of another node, and because of whom.
     pub fn note_departure(&self, rank: Rank, peer_state: PeerState, cause: Option<Loss>) {
-        if let Some(cause) =
-            cause.filter(|cause| cause.rank.0 < self.ranks() && !self.is_gone(rank))
-        {
-            self.member(rank).cause.store(cause.to_bits(), SeqCst);
-        }
         match peer_state {
             PeerState::Starting => {}
             PeerState::Alive => drop(self.join(rank)),
-            PeerState::Left => self.go(rank),
-            PeerState::Lost(how) => self.lose(rank, how),
+            PeerState::Left => {
+                self.keep_cause(rank, cause);
+                self.go(rank);
+            }
+            PeerState::Lost(how) => self.note_losses(&[FarLoss { rank, how, cause }]),
+        }
+    }
+
+    /// Notes losses of ranks of other nodes, and tells everybody of all at once.
+    pub fn note_losses(&self, losses: &[FarLoss]) {
+        let mut is_news = false;
+        for &FarLoss { rank, how, cause } in losses {
+            self.keep_cause(rank, cause);
+            is_news |= self.lose(rank, how);
+        }
+        if is_news {
+            self.alert();
+        }
+    }
+
+    /// Keeps because of whom a rank of another node departs.
+    fn keep_cause(&self, rank: Rank, cause: Option<Loss>) {
+        let is_known = |cause: &Loss| cause.rank.0 < self.ranks() && !self.is_gone(rank);
+        if let Some(cause) = cause.filter(is_known) {
+            self.member(rank).cause.store(cause.to_bits(), SeqCst);
         }
     }
 
@@ -127,7 +179,9 @@ impl Job {
         }
     }
 
-    fn lose(&self, rank: Rank, how: ExitCause) {
+    /// Returns whether that is news, of which everybody is to be alerted.
+    #[must_use]
+    fn lose(&self, rank: Rank, how: ExitCause) -> bool {
         self.number(rank);
         let lost = fate_bits(PeerState::Lost(how));
         let before = self.member(rank).peer_state.fetch_update(SeqCst, SeqCst, |bits| {
@@ -135,8 +189,8 @@ impl Job {
         });
         if before.is_ok() {
             self.failures().losses.fetch_add(1, SeqCst);
-            self.alert();
         }
+        before.is_ok()
     }
 
     /// Gives the first departure of a rank its number.
@@ -307,6 +361,37 @@ mod tests {
         job.declare_lost(Rank(3), KILLED);
         job.declare_stopped(Rank(1), ExitCause::Signal(15));
         assert_eq!(job.departure(Rank(1)).cause, loss(3, KILLED));
+    }
+
+    #[test]
+    fn ends_that_are_seen_together_are_one_alert() {
+        let job = job(4);
+        let departures = || job.failures().departures.load(Ordering::SeqCst);
+        let before = departures();
+        let lost = |rank, how, is_stopped| RankLoss { rank: Rank(rank), how, is_stopped };
+        job.declare_losses(&[
+            lost(3, KILLED, false),
+            lost(1, EXITED, false),
+            lost(2, ExitCause::Signal(15), true),
+        ]);
+        assert_eq!(departures(), before + 1);
+        assert_eq!(job.failures().losses.load(Ordering::SeqCst), 3);
+        for consequence in [1, 2] {
+            assert_eq!(job.departure(Rank(consequence)).cause, loss(3, KILLED));
+        }
+        job.declare_losses(&[lost(3, EXITED, false)]);
+        assert_eq!(departures(), before + 1, "what is known wakes nobody");
+    }
+
+    #[test]
+    fn losses_of_other_nodes_that_come_together_are_one_alert() {
+        let job = job(4);
+        let departures = || job.failures().departures.load(Ordering::SeqCst);
+        let before = departures();
+        let lost = |rank, cause| FarLoss { rank: Rank(rank), how: EXITED, cause };
+        job.note_losses(&[lost(2, None), lost(3, loss(2, EXITED))]);
+        assert_eq!(departures(), before + 1);
+        assert_eq!(job.departure(Rank(3)).cause, loss(2, EXITED));
     }
 
     #[test]

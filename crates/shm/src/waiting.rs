@@ -110,7 +110,14 @@ pub(crate) fn wait<R>(
             }
             let again = lasting.and_then(|lasting| lasting.lasts());
             let longest = left.into_iter().chain(again).min();
-            bell.park(bits, || ready().is_some() || gone(), longest);
+            let is_over = || {
+                // From now on whoever changes what is waited for rings the bell.
+                if let Some(lasting) = lasting {
+                    lasting.looks();
+                }
+                ready().is_some() || gone()
+            };
+            bell.park(bits, is_over, longest);
             spent.parks += 1;
         }
         looks = looks.saturating_add(1);
@@ -205,6 +212,50 @@ mod tests {
         }
     }
 
+    /// A word that is changed right after its waiter has noted that it waits, and what was noted
+    /// last.
+    struct Changed {
+        word: Cell<u32>,
+        seen: Cell<u32>,
+    }
+
+    impl Lasting for Changed {
+        fn lasts(&self) -> Option<Duration> {
+            self.looks();
+            self.word.set(self.word.get() + 1);
+            Some(Duration::from_millis(1))
+        }
+
+        fn looks(&self) {
+            self.seen.set(self.word.get());
+        }
+
+        fn activity(&self) -> Activity {
+            unreachable!("nobody asks")
+        }
+    }
+
+    #[test]
+    fn a_change_before_the_sleep_is_noted_as_seen() {
+        let mut config = Config::new(Topology::flat(64), 4096);
+        config.arena_bytes = 1 << 20;
+        let job = Job::create(&config).unwrap();
+        let changed = Changed { word: Cell::new(0), seen: Cell::new(0) };
+        let told = Site::until_told(&job, job.bell(Rank(0)), 0);
+        let site = Site { spins: false, lasting: Some(&changed), ..told };
+        let asleep_with = Cell::new(None);
+        let ready = || {
+            let (word, seen) = (changed.word.get(), changed.seen.get());
+            // The look in `park` is the first one after the change.
+            if word == 1 && asleep_with.get().is_none() {
+                asleep_with.set(Some((word, seen)));
+            }
+            (word > 1).then_some(())
+        };
+        assert!(matches!(wait(site, ready, &Cell::default()), Waited::Ready(())));
+        assert_eq!(asleep_with.get(), Some((1, 1)), "the word, and what was noted of it");
+    }
+
     #[test]
     fn a_waiter_whose_yields_take_long_sleeps_after_a_few() {
         let mut config = Config::new(Topology::flat(64), 4096);
@@ -212,16 +263,8 @@ mod tests {
         let job = Job::create(&config).unwrap();
         let looks = Cell::new(0);
         let noted = Noted { looks: &looks, lasts: Cell::new(0) };
-        let site = Site {
-            job: &job,
-            bell: job.bell(Rank(0)),
-            bits: ANYTHING,
-            known_departures: 0,
-            timeout: None,
-            soon: true,
-            spins: false,
-            lasting: Some(&noted),
-        };
+        let told = Site::until_told(&job, job.bell(Rank(0)), 0);
+        let site = Site { soon: true, spins: false, lasting: Some(&noted), ..told };
         // Each look stands for a yield beside programs that compute.
         let ready = || {
             looks.set(looks.get() + 1);
