@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use farside::Result;
@@ -13,6 +14,7 @@ use farside::sim::{
 use crate::property::Promise;
 
 /// A check.
+#[derive(Clone)]
 pub struct Check {
     /// Its name: family and protocol, such as `lock/d-mcs`.
     pub name: &'static str,
@@ -32,7 +34,7 @@ pub struct Check {
     /// are refused.
     pub unordered: Option<&'static str>,
     /// Builds the program to explore, for a job.
-    pub subject: Box<dyn Fn(&Setup) -> Subject>,
+    pub subject: Rc<dyn Fn(&Setup) -> Subject>,
 }
 
 /// A job to explore a protocol with.
@@ -46,6 +48,8 @@ pub struct Setup {
     pub rounds: u32,
     /// The number of ranks that may die.
     pub deaths: u32,
+    /// True if each node hears of a death at a time of its own.
+    pub slow_news: bool,
     /// The number of waits that may run into their time limits while something else can happen.
     pub time_outs: u32,
     /// True if a rank that looks at an operation finds it complete, or not.
@@ -184,6 +188,7 @@ impl Setup {
             topology: None,
             rounds: 1,
             deaths: 0,
+            slow_news: false,
             time_outs: 0,
             looks: false,
             torn: false,
@@ -217,6 +222,12 @@ impl Setup {
         Setup { deaths, ..self }
     }
 
+    /// With nodes that hear of deaths at different times.
+    #[must_use]
+    pub fn slow_news(self) -> Setup {
+        Setup { slow_news: true, ..self }
+    }
+
     /// With so many time limits that end at any step.
     #[must_use]
     pub fn time_outs(self, time_outs: u32) -> Setup {
@@ -247,6 +258,7 @@ impl Setup {
         let simulation = simulation(self.ranks, self.topology.as_deref())?;
         let simulation = simulation.deaths(self.deaths).torn(self.torn).steps_max(steps_max);
         let simulation = simulation.time_outs(self.time_outs).looks(self.looks);
+        let simulation = simulation.slow_news(self.slow_news);
         Ok(match self.processors {
             Some(processors) => simulation.processors(processors),
             None => simulation,
@@ -277,7 +289,7 @@ impl Check {
             small: None,
             expectation: Expectation::Passes,
             unordered: None,
-            subject: Box::new(subject),
+            subject: Rc::new(subject),
         }
     }
 

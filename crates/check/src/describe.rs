@@ -18,6 +18,9 @@ impl Setup {
         if self.deaths > 0 {
             text += &format!(", up to {}", count(self.deaths, "death"));
         }
+        if self.slow_news {
+            text += ", slow news";
+        }
         if self.time_outs > 0 {
             text += &format!(", up to {}", count(self.time_outs, "time-out"));
         }
@@ -43,6 +46,9 @@ impl Check {
         }
         if setup.deaths > 0 {
             command += &format!(" --deaths {}", setup.deaths);
+        }
+        if setup.slow_news {
+            command += " --slow-news";
         }
         if setup.time_outs > 0 {
             command += &format!(" --time-outs {}", setup.time_outs);

@@ -59,7 +59,37 @@ pub fn checks() -> Vec<Check> {
         rw::checks(),
         sync::checks(),
     ];
-    families.into_iter().flatten().collect()
+    let mut all: Vec<Check> = families.into_iter().flatten().collect();
+    let late: Vec<Check> = all.iter().filter(|check| is_told_late(check)).map(told_late).collect();
+    all.extend(late);
+    all
+}
+
+/// Returns whether a check with a death is explored once more, where its news are slow.
+fn is_told_late(check: &Check) -> bool {
+    let families = ["dsm/", "epoch/", "lock/", "map/", "rw/", "sync/"];
+    let is_meant = families.iter().any(|family| check.name.starts_with(family));
+    is_meant && check.setup.deaths == 1 && !check.setup.slow_news
+}
+
+/// The same check where each rank is a node, and hears of the death at a time of its own. Where all
+/// schedules are tried, these are so many more that two ranks must do.
+fn told_late(check: &Check) -> Check {
+    const ABOUT: &str = "the same, and nodes hear of the death at different times";
+    /// They have too many schedules for all of theirs.
+    const MANY: [&str; 2] = ["map/death", "epoch/two-sided-death"];
+    let whole = check.clone();
+    let is_sampled = !check.is_exhaustive() || MANY.contains(&check.name);
+    let ranks = if check.is_exhaustive() { 2 } else { check.setup.ranks };
+    let setup = whole.setup.ranks(ranks).topology(&format!("node:{ranks}")).slow_news();
+    let late =
+        Check { name: name(&[check.name, "-news"]), about: ABOUT, setup, small: None, ..whole };
+    // The search for what is wrong ends when it is found.
+    let schedules = if check.is_mutant() { 50_000 } else { 2_000 };
+    match is_sampled {
+        true => late.policy(Policy::Pct { depth: 3 }, schedules),
+        false => late,
+    }
 }
 
 /// Why a wrong variant may post stores to one word that overtake each other.

@@ -3,7 +3,7 @@
 //! registry knows all wrong variants, name the checks.
 
 use farside::sim::Verdict;
-use farside_check::{Outcome, checks};
+use farside_check::{Check, Outcome, Setup, checks};
 
 /// A check is wrong on purpose, is caught, and its schedule shows the same problem again.
 fn is_caught(name: &str) {
@@ -42,6 +42,7 @@ caught! {
     fn a_barrier_of_some_that_is_not_passed_on_is_caught: "dsm/forgets-what-some-told";
     fn one_place_for_all_requests_is_caught: "dsm/uses-one-place";
     fn an_acknowledgement_that_goes_back_is_caught: "dsm/stores-taken";
+    fn a_failure_that_is_kept_is_caught: "dsm/keeps-its-failure", "dsm/keeps-its-lock";
     fn a_twin_that_is_renewed_too_early_is_caught: "dsm/renews-twins-early";
     fn words_after_a_diff_that_are_lost_are_caught: "dsm/forgets-after-diff";
     fn a_chain_that_goes_on_is_caught: "dsm/keeps-chains";
@@ -57,8 +58,13 @@ caught! {
     fn a_look_without_validation_is_caught: "map/without-validation";
     fn an_entry_without_order_is_caught: "map/without-order";
     fn a_look_into_a_split_bucket_is_caught: "map/without-depth";
-    fn a_split_without_mark_is_caught: "map/without-mark";
-    fn a_cell_of_the_lost_that_is_used_again_is_caught: "map/without-abandoning";
+    fn a_split_without_mark_is_caught: "map/without-mark", "map/without-mark-news";
+    fn a_cell_of_the_lost_that_is_used_again_is_caught:
+        "map/without-abandoning", "map/without-abandoning-news";
+    fn a_split_that_takes_out_too_early_is_caught:
+        "map/locked-without-mark", "map/locked-without-mark-news";
+    fn a_bucket_that_is_looked_at_twice_is_caught: "map/batch-looks-twice";
+    fn a_cell_that_is_taken_from_a_reader_is_caught: "map/sweeps-unseen";
     fn an_element_without_order_is_caught: "map/fixed-without-order";
     fn an_element_without_a_second_look_is_caught: "map/fixed-without-second-look";
     fn an_integer_without_order_is_caught: "map/integers-without-order";
@@ -108,6 +114,101 @@ fn every_wrong_exclusive_lock_is_caught() {
 #[test]
 fn every_wrong_reader_writer_lock_is_caught() {
     all_are_caught("rw/");
+}
+
+/// Other arrangements that a job can have: all ranks on one node, on two, and each on its own.
+fn arrangements(setup: &Setup) -> Vec<Setup> {
+    let on = |nodes: u32| setup.clone().topology(&format!("node:{nodes}"));
+    let mut all = vec![Setup { topology: None, ..setup.clone() }, on(setup.ranks)];
+    if setup.ranks > 2 {
+        all.push(on(2));
+    }
+    all.into_iter().filter(|other| other != setup).collect()
+}
+
+/// Wrong variants that are right in another arrangement, and why.
+const RIGHT_ELSEWHERE: &[(&str, &[&str])] = &[
+    ("the ranks of one node hear of a death together", &["death/hearsay-is-news"]),
+    (
+        "landings are not counted on one node",
+        &[
+            "sync/team-counting-strangers",
+            "sync/combined-without-waiting",
+            "sync/combined-without-meeting",
+        ],
+    ),
+    (
+        "one node has one copy of a page, and sends no diffs",
+        &[
+            "dsm/renews-twins-early",
+            "dsm/forgets-after-diff",
+            "dsm/keeps-chains",
+            "dsm/pushes-over-others",
+            "dsm/pushes-over-gaps",
+            "dsm/fetches-whole-only",
+            "dsm/takes-most-for-whole",
+            "dsm/opens-blindly",
+        ],
+    ),
+    (
+        "a parked head on another node is handed the lock at once",
+        &["lock/default-bypass-without-bound"],
+    ),
+    (
+        "far ranks ask an agent, which answers none from before a recovery",
+        &["recovery/hybrid-keeps-its-words"],
+    ),
+    ("each node has a counter of its own, with fewer readers", &["rw/rma-rw-runs-over"]),
+    (
+        "neighbours share a copy of a page, and another node has one of its own",
+        &[
+            "dsm/merges-pages",
+            "dsm/merges-beside-twins",
+            "dsm/closes-silently",
+            "dsm/closes-under-writers",
+        ],
+    ),
+    (
+        "a queue of neighbours matters where a node has several ranks, and is not the only one",
+        &[
+            "lock/rma-mcs-without-t-l",
+            "lock/rma-mcs-racks-without-t-l",
+            "lock/rma-mcs-leaf-first",
+            "rw/rma-rw-climbs-too-early",
+        ],
+    ),
+    ("neighbours pass the lock on as often as T_L says, not T_W", &["rw/rma-rw-without-t-w"]),
+];
+
+/// Returns the other arrangements in which nothing is found of a wrong variant. What is found there
+/// may be told in other words.
+fn not_caught(check: &Check) -> Vec<String> {
+    let is_missed = |setup: &Setup| {
+        let finding = check.run(setup, check.policy, 0, &check.budget(), &mut |_| ());
+        finding.expect("the job can be simulated").problem.is_none()
+    };
+    let missed = arrangements(&check.setup).into_iter().filter(is_missed);
+    missed.map(|setup| format!("{}, {}", check.name, setup.describe())).collect()
+}
+
+#[test]
+fn wrong_variants_are_caught_in_every_arrangement() {
+    let all = checks();
+    let is_known =
+        |check: &&Check| RIGHT_ELSEWHERE.iter().any(|(_, names)| names.contains(&check.name));
+    let is_meant = |check: &&Check| {
+        let is_of = |families: &[&str]| families.iter().any(|it| check.name.starts_with(it));
+        let is_short = is_of(&["litmus/", "death/", "limit/", "memory/", "barrier/", "sync/"])
+            || is_of(&["lock/", "rw/", "epoch/"]) && check.setup.ranks <= 2;
+        check.is_mutant() && (is_short || std::env::var_os("FARSIDE_LONG").is_some())
+    };
+    let wrong = all.iter().filter(is_meant);
+    let missed: Vec<String> =
+        wrong.clone().filter(|it| !is_known(it)).flat_map(not_caught).collect();
+    assert!(missed.is_empty(), "{missed:#?}");
+    let listed: Vec<&str> =
+        wrong.filter(is_known).filter(|it| not_caught(it).is_empty()).map(|it| it.name).collect();
+    assert!(listed.is_empty(), "caught everywhere: {listed:?}");
 }
 
 #[test]

@@ -5,7 +5,9 @@
 //! has too many is compared with two ranks and one round, and if these have too many, random
 //! schedules take the place of all.
 
-use farside::sim::{Policy, Reduction, Report};
+use std::collections::BTreeMap;
+
+use farside::sim::{Event, Policy, Reduction, Report};
 use farside_check::{Check, Setup, checks, describe_trace};
 
 const REDUCED: Policy = Policy::Exhaustive(Reduction::Sources);
@@ -30,7 +32,6 @@ fn limits() -> Limits {
 enum Compared {
     WithAll,
     WithSome,
-    Not,
 }
 
 /// Jobs to compare a check with, the largest first; where there is little time, the smallest alone.
@@ -50,23 +51,25 @@ fn is_over(report: &Report) -> bool {
     report.complete || report.failure.is_some()
 }
 
-fn compare(check: &Check, setup: &Setup, policy: Policy) -> Compared {
-    let Limits { unreduced, reduced, random } = limits();
+/// What schedules lead to: the ends, and what was found.
+type Explored = (BTreeMap<u64, Vec<Event>>, Report);
+
+fn explore(check: &Check, setup: &Setup, policy: Policy, runs_max: u64) -> Explored {
+    check.final_states(setup, policy, runs_max).expect("the job can be simulated")
+}
+
+/// Compares what the schedules of a policy lead to with what the reduction has found; not if they
+/// are too many.
+fn compare(check: &Check, setup: &Setup, policy: Policy, reduced: &Explored) -> Option<Compared> {
+    let Limits { unreduced, random, .. } = limits();
     let runs_max = if policy == UNREDUCED { unreduced } else { random };
-    let explore = |policy, runs_max| {
-        check.final_states(setup, policy, runs_max).expect("the job can be simulated")
-    };
-    let (all, whole) = explore(policy, runs_max);
+    let ((all, whole), (found, few)) = (explore(check, setup, policy, runs_max), reduced);
     if policy == UNREDUCED && !is_over(&whole) {
-        return Compared::Not;
-    }
-    let (found, few) = explore(REDUCED, reduced);
-    if !is_over(&few) {
-        return Compared::Not;
+        return None;
     }
     let of = format!("{}, {}, {policy}", check.name, setup.describe());
     let problem = |report: &Report| report.failure.as_ref().map(|it| it.problem.clone());
-    let (expected, seen) = (problem(&whole), problem(&few));
+    let (expected, seen) = (problem(&whole), problem(few));
     assert!(expected.is_none() || seen.is_some(), "{of}: the reduction does not find {expected:?}");
     if policy == UNREDUCED {
         assert!(seen.is_none() || expected.is_some(), "{of}: only the reduction finds {seen:?}");
@@ -80,7 +83,7 @@ fn compare(check: &Check, setup: &Setup, policy: Policy) -> Compared {
         assert!(policy != UNREDUCED || !made_up, "{of}: only the reduction comes to an end");
     }
     println!("{of}: {} schedules, {} ends; {} with reduction", whole.runs, all.len(), few.runs);
-    if policy == UNREDUCED { Compared::WithAll } else { Compared::WithSome }
+    Some(if policy == UNREDUCED { Compared::WithAll } else { Compared::WithSome })
 }
 
 /// Compares every `parts`-th exhaustive check, from `part` on, of those with deaths or of those
@@ -92,13 +95,16 @@ fn compare_all(with_deaths: bool, part: usize, parts: usize) {
     let chosen = all.iter().filter(is_meant).skip(part).step_by(parts);
     let (mut with_all, mut with_some, mut left_out) = (0, 0, Vec::new());
     for check in chosen {
-        let setups = setups(check);
-        let ways = [UNREDUCED, Policy::Random].into_iter();
-        let mut ways = ways.flat_map(|policy| setups.iter().map(move |setup| (policy, setup)));
-        let compared = ways.find_map(|(policy, setup)| match compare(check, setup, policy) {
-            Compared::Not => None,
-            compared => Some(compared),
+        // Most that have too many schedules have too many with the reduction: those go first.
+        let reduced = setups(check).into_iter().map(|setup| {
+            let explored = explore(check, &setup, REDUCED, limits().reduced);
+            (setup, explored)
         });
+        let reduced: Vec<_> = reduced.filter(|(_, (_, report))| is_over(report)).collect();
+        let ways = [UNREDUCED, Policy::Random].into_iter();
+        let mut ways = ways.flat_map(|policy| reduced.iter().map(move |it| (policy, it)));
+        let compared =
+            ways.find_map(|(policy, (setup, explored))| compare(check, setup, policy, explored));
         match compared {
             Some(Compared::WithAll) => with_all += 1,
             Some(_) => with_some += 1,

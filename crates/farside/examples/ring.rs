@@ -10,9 +10,13 @@ use farside::{Rank, World};
 
 #[farside::main]
 fn main(world: &World) -> farside::Result<()> {
+    pass_round(world, 3)
+}
+
+pub(crate) fn pass_round(world: &World, rounds: u64) -> farside::Result<()> {
     let words = world.words(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
-    for round in 1..=3 {
+    for round in 1..=rounds {
         if world.rank() != Rank(0) {
             world.wait(words.at(world.rank(), 0), |token| token == round)?;
         }

@@ -57,7 +57,7 @@ fn main() -> Result<()> {
 
 /// A queuing lock in a few lines: the tail is at rank 0, everybody has a link to the next and a
 /// flag.
-fn pass_the_lock(world: &World, words: &Words) -> Result<()> {
+pub(crate) fn pass_the_lock(world: &World, words: &Words) -> Result<()> {
     let me = world.rank();
     let (tail, count) = (words.at(Rank(0), 0), words.at(Rank(0), 3));
     let (next, granted) = (words.at(me, 1), words.at(me, 2));

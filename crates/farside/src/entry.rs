@@ -22,6 +22,23 @@
 //! `--trace FILE` records the operations of all ranks in the first three. An error that the
 //! function returns is printed on standard error, with the call that returned it, and the exit
 //! status is 1.
+//!
+//! The process has joined the job before the function is called. One that then ends by
+//! `std::process::exit`, as parsers of arguments do for `--help`, has not left the job, and
+//! `farside run` counts that as a failure. A program that may end so calls [`run`] from an ordinary
+//! `main`, when it has read its arguments:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! fn main() -> ExitCode {
+//!     if std::env::args().any(|argument| argument == "--help") {
+//!         println!("usage: PROGRAM [--help]");
+//!         std::process::exit(0);
+//!     }
+//!     farside::entry::run(|world: &farside::World| world.barrier())
+//! }
+//! ```
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -55,16 +72,37 @@ impl<E: Display + 'static> MainResult for std::result::Result<(), E> {
         self.map_err(|error| match of_farside(&error) {
             // It may say that another rank is lost, in which case that rank's error counts.
             Some(error) => error.clone(),
-            None => Error::Program(format!("{error:#}")),
+            None => Error::Program(with_sources(&error)),
         })
     }
 }
 
+/// The text of an error, with those that it comes from. An error that is no error of the standard
+/// library shows them itself, if at all.
+fn with_sources(error: &(impl Display + 'static)) -> String {
+    let mut text = format!("{error:#}");
+    let mut source = boxed(error).and_then(StdError::source);
+    while let Some(error) = source {
+        let said = error.to_string();
+        // Many say already what they come from.
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+/// Returns what is boxed, if an error is a box.
+fn boxed(error: &dyn Any) -> Option<&(dyn StdError + 'static)> {
+    let plain = || error.downcast_ref::<Box<dyn StdError>>().map(|error| &**error);
+    let sendable = error.downcast_ref::<Box<dyn StdError + Send + Sync>>();
+    sendable.map(|error| &**error as &(dyn StdError + 'static)).or_else(plain)
+}
+
 /// Returns the error of farside that an error is, or that it boxes.
 fn of_farside(error: &dyn Any) -> Option<&Error> {
-    let boxed = || error.downcast_ref::<Box<dyn StdError>>()?.downcast_ref();
-    let sendable = || error.downcast_ref::<Box<dyn StdError + Send + Sync>>()?.downcast_ref();
-    error.downcast_ref().or_else(boxed).or_else(sendable)
+    error.downcast_ref().or_else(|| boxed(error)?.downcast_ref())
 }
 
 /// Runs a program on the ranks that its launcher asked for, and returns the exit status. It is what
@@ -82,11 +120,17 @@ pub fn run<R: MainResult>(program: impl Fn(&World) -> R + Send + Sync + 'static)
     let failures = Arc::new(Mutex::new(Vec::new()));
     let noted = failures.clone();
     let tried = try_run(move |world| {
-        program(world).into_result().inspect_err(|error| {
+        program(world).into_result().map_err(|error| {
             let whose =
                 if world.size() > 1 { format!("{}: ", world.rank()) } else { String::new() };
-            let call = world.failed_call(error).map_or(String::new(), |call| format!(" ({call})"));
+            let call = world.failed_call(&error);
+            // Also if the program's own error tells of it, the loss of another rank is one.
+            let lost =
+                call.as_ref().map(|call| call.error()).filter(|own| own.lost_rank().is_some());
+            let error = lost.cloned().unwrap_or(error);
+            let call = call.map_or(String::new(), |call| format!(" ({call})"));
             lock(&noted).push((error.clone(), whose, call));
+            error
         })
     });
     match tried {

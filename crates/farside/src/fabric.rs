@@ -18,13 +18,14 @@
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
 //! | what a wait tells of itself | [`Purpose`], [`Doing`], [`ActivityKind`] |
 //! | where a program is | [`Place`], [`PlaceFinder`] |
-//! | what a checker of races is told | [`Watch`], [`Foreign`], [`OwnAccess`], [`Reuse`] |
+//! | what a probe hears | [`Probe`], [`ProbeEvent`], [`OwnAccess`] |
+//! | what it asks an exploration for | [`CarriedOut`] |
 
 pub use farside_fabric::record::{ActivityKind, Place};
 pub use farside_fabric::{
-    Atomic, Atomicity, Connection, Departure, Failures, Fault, Foreign, JobView, Loss, Mapped,
-    OldValue, OwnAccess, OwnPlace, Region, Reuse, SegmentId, Watch, Width, Word, counting,
-    observed, private_place, text, tracing, watch_bits,
+    Atomic, Atomicity, CarriedOut, Connection, Departure, Failures, Fault, Foreign, JobView, Loss,
+    Mapped, OldValue, OwnAccess, OwnPlace, Probe, ProbeEvent, Region, Reuse, SegmentId, Width,
+    Word, counting, observed, private_place, text, tracing, watch_bits,
 };
 pub use farside_job::connect;
 pub use farside_rma::{Doing, PlaceFinder, Purpose};

@@ -76,8 +76,6 @@ pub use farside_job::{Exchange, join, join_with};
 pub use farside_macros::main;
 #[cfg(feature = "sim")]
 pub use farside_macros::test;
-#[doc(hidden)]
-pub use farside_rma::Prices;
 /// A rank's handle on the job, from which every operation starts.
 ///
 /// | to | call |
@@ -180,6 +178,8 @@ pub use farside_rma::{
     PeerCounters, Pending, PendingBarrier, PendingReduce, Place, Plain, Rank, Result, Run, Scope,
     Summand, SyncKind, Team, Topology, Transfer, WaitOptions, Window, Words, raw,
 };
+#[doc(hidden)]
+pub use farside_rma::{Polling, Prices};
 pub use farside_sync::{
     Fences, Guard, Lock, Locks, Permit, ReadGuard, RwLock, Semaphore, WriteGuard, fence, lock, rw,
 };

@@ -85,6 +85,13 @@ impl Local {
         self
     }
 
+    /// Lets far operations be executed by another server of the nic fabric, as `--server` names it.
+    #[must_use]
+    pub fn server(mut self, name: &str) -> Local {
+        self.options.server = Some(name.to_owned());
+        self
+    }
+
     /// Pretends that there are so many processors, which changes how ranks wait and meet.
     #[must_use]
     pub fn cores(mut self, cores: u32) -> Local {

@@ -37,12 +37,49 @@ fn a_death_is_told(world: &World) -> Result<()> {
     world.barrier()
 }
 
+#[farside::test(ranks = 2, nodes = 2, deaths = 1, slow_news = true)]
+fn a_death_is_told_to_one_node_after_the_other(world: &World) -> Result<()> {
+    begin(world);
+    world.barrier()
+}
+
 #[farside::test(ranks = 2)]
 #[should_panic(expected = "RACE on")]
 fn a_race_fails_although_nothing_goes_wrong(world: &World) {
     let words = world.window::<u64>(1).unwrap();
     begin(world);
     world.put_value(5, words.at(Rank(0), 0)).unwrap();
+}
+
+#[test]
+fn what_was_not_looked_into_for_races_is_said() {
+    let map = |world: &World| -> Result<farside::HashMap<u64, u64>> {
+        let map = farside::HashMap::new(world)?;
+        begin(world);
+        map.insert(world, 1, 2)?;
+        Ok(map)
+    };
+    let said = |finding: farside::check::Finding| {
+        assert_eq!(finding.outcome, Outcome::Exhaustive);
+        finding.describe(&str::to_owned)
+    };
+    let alone = Check::new(1).explore(move |world: &World| map(world).map(drop)).unwrap();
+    let text = said(alone);
+    assert!(text.starts_with("no failure in any schedule (exhaustive), but races were"), "{text}");
+    let why = "races     nothing was checked: accesses inside of maps and sets cannot be seen";
+    assert!(text.contains(why) && !text.contains("passed"), "{text}");
+    let both = Check::new(1).explore(move |world: &World| {
+        let words = world.window::<u64>(1)?;
+        map(world)?.free(world)?;
+        world.put_value(1, words.at(Rank(0), 0))?;
+        world.flush(Rank(0))
+    });
+    let text = said(both.unwrap());
+    assert!(text.starts_with("passed in all schedules"), "{text}");
+    assert!(text.contains("races     not seen: accesses inside of maps and sets ("), "{text}");
+    let neither = Check::new(2).explore(|world: &World| world.barrier()).unwrap();
+    let text = said(neither);
+    assert!(text.starts_with("passed in all schedules") && !text.contains("not seen"), "{text}");
 }
 
 #[farside::test(ranks = 2, races = false)]

@@ -149,3 +149,24 @@ fn memory_that_is_lent_is_not_called_exhaustive() {
         assert!(!text.contains("exhaustive: "), "{text}");
     }
 }
+
+#[test]
+fn memory_of_an_array_that_is_lent_is_named_by_the_programs_line() {
+    let lends = |world: &World| -> Result<()> {
+        let array = farside::GlobalArray::<u64>::new(world, &[4])?;
+        begin(world);
+        // SAFETY: nobody writes it, and nothing else touches it.
+        unsafe {
+            array.own_view(0)?;
+            array.own_view_mut(0)?;
+        }
+        Ok(())
+    };
+    let finding = Check::new(2).explore(lends).unwrap();
+    assert_eq!(finding.outcome, Outcome::Partial);
+    let text = finding.describe(&str::to_owned);
+    for what in ["as_slice at ", "as_mut_slice at "] {
+        let line = text.lines().find(|line| line.contains(what)).expect(&text);
+        assert!(line.contains("own_memory.rs"), "{text}");
+    }
+}

@@ -42,8 +42,8 @@ pub fn main(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// The arguments are calls of the builder `farside::check::Check`: `ranks`, which is needed, and
-/// `nodes`, `topology`, `policy`, `schedules`, `seed`, `deaths`, `torn`, `races`. Attributes such
-/// as `#[ignore]` count for the test.
+/// `nodes`, `topology`, `policy`, `schedules`, `seed`, `deaths`, `slow_news`, `torn`, `races`.
+/// Attributes such as `#[ignore]` count for the test.
 #[proc_macro_attribute]
 pub fn test(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand_test(attribute, item).unwrap_or_else(|(message, span)| error(&message, span))
@@ -53,10 +53,20 @@ pub fn test(attribute: TokenStream, item: TokenStream) -> TokenStream {
 type Problem = (String, Span);
 
 fn expand_test(attribute: TokenStream, item: TokenStream) -> Result<TokenStream, Problem> {
-    const SETTINGS: [&str; 9] =
-        ["ranks", "nodes", "topology", "policy", "schedules", "seed", "deaths", "torn", "races"];
+    const SETTINGS: [&str; 10] = [
+        "ranks",
+        "nodes",
+        "topology",
+        "policy",
+        "schedules",
+        "seed",
+        "deaths",
+        "slow_news",
+        "torn",
+        "races",
+    ];
     let usage = "expected #[farside::test(ranks = 3)], and perhaps nodes, topology, policy, \
-                 schedules, seed, deaths, torn, races";
+                 schedules, seed, deaths, slow_news, torn, races";
     let (mut ranks, mut rest) = (None, String::new());
     let tokens: Vec<TokenTree> = attribute.into_iter().collect();
     for setting in tokens.split(|token| is_mark(token, ',')).filter(|setting| !setting.is_empty()) {

@@ -12,14 +12,16 @@ impl Machine {
             let what = match member.doing {
                 Doing::Waits { wait, .. } => {
                     let waiting = waiting(rank, wait.get());
-                    let why =
-                        if member.asleep { " and sleeps: a plain put wakes nobody" } else { "" };
+                    let why = if member.is_asleep() {
+                        " and sleeps: a plain put wakes nobody"
+                    } else {
+                        ""
+                    };
                     return format!("{waiting}{why}");
                 }
                 Doing::Flushes(target) => format!("waits for what it posted to {target}"),
                 Doing::Polls { .. } => "looks whether an operation is complete".to_owned(),
                 Doing::Accesses { .. } => "is about to use its own memory".to_owned(),
-                Doing::NeedsRoom => "waits for one of its posted operations to land".to_owned(),
                 Doing::Relaxes { .. } => "polls memory that nobody changes any more".to_owned(),
                 Doing::Runs(_) => "runs".to_owned(),
                 Doing::Prepared => "is prepared".to_owned(),

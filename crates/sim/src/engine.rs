@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
 
-use farside_fabric::{ExitCause, Node, Rank, Reply, Result, SegmentId, Ticket, Wait, Word};
+use farside_fabric::{
+    CarriedOut, ExitCause, Node, Rank, Reply, Result, SegmentId, Ticket, Wait, Word,
+};
 
 use crate::event::EventId;
 use crate::store::{Body, Store};
@@ -58,6 +60,10 @@ pub(crate) trait Engine {
     fn claim(&mut self, _segment: SegmentId, _start: u64, _end: u64) {}
     /// Memory was lent to a rank in a way that cannot be followed.
     fn lent(&mut self, _what: &'static str, _place: &'static Location<'static>) {}
+    /// The atomics that were carried out and that nobody has asked for yet.
+    fn carried_out(&self) -> Option<Rc<RefCell<Vec<CarriedOut>>>> {
+        None
+    }
     /// The rank's own time.
     fn now_ns(&self, rank: Rank) -> u64;
     /// Returns the number of messages that a rank had to send again.

@@ -17,54 +17,112 @@ pub struct EventId {
     pub serial: u32,
 }
 
-// Numbers of events that are no operations.
+// Kinds of events that are no operations: the first bits of their numbers.
+const NEWS: u32 = 1 << 25;
+const QUIETS: u32 = 1 << 26;
+const EXPIRIES: u32 = 1 << 27;
 const TIME_OUTS: u32 = 1 << 28;
 const UNNOTICED: u32 = 1 << 29;
 const WAITS: u32 = 1 << 30;
 const VANISHINGS: u32 = 1 << 31;
+const EXECUTIONS: u32 = VANISHINGS | WAITS;
+const SLEEPS: u32 = WAITS | UNNOTICED;
+const KINDS: u32 = !(NEWS - 1);
 const DEATH: u32 = u32::MAX;
 
 impl EventId {
-    /// Names a rank's look at its word, after so many successful looks. The name stays the same
-    /// however often departures of other ranks disturb the wait.
+    fn is(self, kind: u32) -> bool {
+        self.serial & KINDS == kind
+    }
+
+    fn of_kind(self, kind: u32) -> EventId {
+        EventId { serial: kind | self.serial & !KINDS, ..self }
+    }
+
+    /// Names a rank's look at its word, in its wait of this number.
     pub(crate) fn wait(rank: Rank, number: u32) -> EventId {
         EventId { rank, serial: WAITS | number }
     }
 
     /// An operation of a rank that has died comes to nothing.
     pub(crate) fn vanishing(of: EventId) -> EventId {
-        EventId { serial: VANISHINGS | of.serial, ..of }
+        of.of_kind(VANISHINGS)
     }
 
     /// The operation that comes to nothing, if that is what this event is.
     pub(crate) fn vanishes(self) -> Option<EventId> {
-        let is = self.serial & VANISHINGS != 0 && !self.is_death();
-        is.then_some(EventId { serial: self.serial & !VANISHINGS, ..self })
+        self.is(VANISHINGS).then(|| self.of_kind(0))
+    }
+
+    /// A call was executed by a rank that has died before it could answer.
+    pub(crate) fn executed(of: EventId) -> EventId {
+        of.of_kind(EXECUTIONS)
+    }
+
+    /// The call that was executed and not answered, if that is what this event is.
+    pub(crate) fn as_executed(self) -> Option<EventId> {
+        self.is(EXECUTIONS).then(|| self.of_kind(0))
     }
 
     /// Names the landing of a plain put that does not wake the rank that waits for its word.
     pub(crate) fn unnoticed(of: EventId) -> EventId {
-        EventId { serial: UNNOTICED | of.serial, ..of }
+        of.of_kind(UNNOTICED)
     }
 
     /// Returns the put that wakes no waiter, if that is what this event is.
     pub(crate) fn as_unnoticed(self) -> Option<EventId> {
-        let is = self.serial & (UNNOTICED | WAITS | VANISHINGS) == UNNOTICED;
-        is.then_some(EventId { serial: self.serial & !UNNOTICED, ..self })
+        self.is(UNNOTICED).then(|| self.of_kind(0))
     }
 
-    /// Names the end of a wait by its time limit, after so many waits.
-    pub(crate) fn time_out(rank: Rank, number: u32) -> EventId {
-        EventId { rank, serial: TIME_OUTS | number }
+    /// Names the moment at which it turns out that a rank sleeps in this wait of its.
+    pub(crate) fn sleep(wait: EventId) -> EventId {
+        wait.of_kind(SLEEPS)
+    }
+
+    pub(crate) fn is_sleep(self) -> bool {
+        self.is(SLEEPS)
+    }
+
+    /// Names the end of a wait by its time limit while something else can happen.
+    pub(crate) fn time_out(wait: EventId) -> EventId {
+        wait.of_kind(TIME_OUTS)
     }
 
     pub(crate) fn is_time_out(self) -> bool {
-        self.serial & (TIME_OUTS | UNNOTICED | WAITS | VANISHINGS) == TIME_OUTS
+        self.is(TIME_OUTS)
+    }
+
+    /// Names the end of a wait by its time limit, after nothing else could happen.
+    pub(crate) fn expiry(wait: EventId) -> EventId {
+        wait.of_kind(EXPIRIES)
+    }
+
+    pub(crate) fn is_expiry(self) -> bool {
+        self.is(EXPIRIES)
+    }
+
+    /// Names the moment at which nothing else can happen for the time of this number.
+    pub(crate) fn quiet(number: u32) -> EventId {
+        EventId { rank: Rank(0), serial: QUIETS | number }
+    }
+
+    pub(crate) fn is_quiet(self) -> bool {
+        self.is(QUIETS)
     }
 
     /// Returns whether a run goes on without it, too: nothing waits for it.
     pub(crate) fn is_optional(self) -> bool {
         self.is_death() || self.is_time_out()
+    }
+
+    /// Names the moment at which a node hears of the death of a rank.
+    pub(crate) fn news(of: Rank, at: Node) -> EventId {
+        EventId { rank: of, serial: NEWS | at.0 }
+    }
+
+    /// Returns the node that hears of the death of the event's rank, if that is what this event is.
+    pub(crate) fn as_news(self) -> Option<Node> {
+        self.is(NEWS).then_some(Node(self.serial & !KINDS))
     }
 
     /// A rank dies.
@@ -118,6 +176,14 @@ pub struct Event {
 }
 
 impl Event {
+    /// Returns whether the order of the event and of accesses to these bytes matters.
+    pub(crate) fn touches(&self, bytes: &[Access]) -> bool {
+        match &self.accesses {
+            Some(all) => all.iter().any(|access| bytes.iter().any(|byte| access.conflicts(byte))),
+            None => !bytes.is_empty(),
+        }
+    }
+
     /// Returns whether the order of two events matters.
     pub fn conflicts(&self, other: &Event) -> bool {
         match (&self.accesses, &other.accesses) {
@@ -170,19 +236,31 @@ pub enum What {
     Poll,
     /// A put or an accumulate lands at a rank that sleeps, and does not wake it.
     Unnoticed(Rank),
+    /// A rank sleeps on, although a handler has put to its word.
+    Sleep,
     /// The time limit of a wait ends.
     TimeOut,
+    /// Nothing else can happen: the ranks that have left are seen to have left.
+    Leaving,
+    /// Nothing else can happen: time passes.
+    Time,
     /// The rank dies.
     Death,
+    /// The ranks of a node hear that the rank has died.
+    News(Node),
     /// Something that a dead rank had under way to another comes to nothing.
     Vanish(Rank),
     /// A call that this dead rank was at work on comes to nothing.
     Interrupt(Rank),
+    /// A call that this dead rank was at work on was executed, and is not answered.
+    Executed(Rank),
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.id.rank)?;
+        if !self.id.is_quiet() {
+            write!(f, "{}: ", self.id.rank)?;
+        }
         match self.what {
             What::Put(bytes, _) => write!(f, "put of {bytes} bytes lands{}", self.place()),
             What::Get(_) => write!(f, "get reads{}", self.place()),
@@ -196,10 +274,17 @@ impl fmt::Display for Event {
             What::Serve => write!(f, "offers a handler"),
             What::Poll => write!(f, "looks whether an operation is complete"),
             What::Unnoticed(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
+            What::Sleep => write!(f, "sleeps on, in spite of a put{}", self.place()),
             What::TimeOut => write!(f, "waits no longer{}", self.place()),
+            What::Leaving => write!(f, "all see who has left"),
+            What::Time => write!(f, "time passes"),
             What::Death => write!(f, "DIES"),
+            What::News(node) => write!(f, "its death is heard of at {node}"),
             What::Vanish(to) => write!(f, "something posted to {to} is lost with it"),
             What::Interrupt(runner) => write!(f, "call is interrupted by the end of {runner}"),
+            What::Executed(runner) => {
+                write!(f, "call was executed, and not answered before the end of {runner}")
+            }
         }
     }
 }

@@ -72,8 +72,9 @@ impl fmt::Display for Policy {
 /// more.
 pub const NOT_COVERED: &str = "several threads of a rank, memory of the own node used directly, \
                                agents, bells and locks of accumulates as they are on a real \
-                               fabric, and, beyond what a check allows, time limits that end while \
-                               something else can happen and looks that find an operation complete";
+                               fabric, ranks that count as lost and live, and, beyond what a \
+                               check allows, time limits that end while something else can \
+                               happen and looks that find an operation complete";
 
 /// The progress of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -147,7 +148,7 @@ fn explore_each(
 ) -> Report {
     match policy {
         Policy::Exhaustive(reduction) => {
-            search::exhaust(simulation, program, reduction, each, go_on)
+            search::exhaust(simulation, program, reduction, true, each, go_on)
         }
         Policy::Random => sample(go_on, |number| {
             let mut oracle = random::Random::new(seed, number);
@@ -156,11 +157,13 @@ fn explore_each(
             (run, oracle.picks)
         }),
         Policy::Pct { depth } => {
-            let mut longest = 1;
+            // Until a run has shown how long one is, its changes may come at any step.
+            let mut longest = None;
             sample(go_on, |number| {
-                let mut oracle = pct::Pct::new(seed, number, depth, longest);
+                let steps = longest.unwrap_or_else(|| pct::guess(seed));
+                let mut oracle = pct::Pct::new(seed, number, depth, steps);
                 let run = simulation.run(program, &mut oracle);
-                longest = longest.max(run.steps.len());
+                longest = longest.max(Some(run.steps.len().max(1)));
                 each(&run);
                 (run, oracle.picks)
             })
@@ -178,6 +181,18 @@ pub fn exhaustive(
     explore(simulation, program, Policy::Exhaustive(reduction), 0, &mut |progress| {
         progress.runs < runs_max
     })
+}
+
+/// Tries every schedule, also after one has failed, until there is none left, or `go_on` says that
+/// it is enough; `each` is told of every run.
+pub fn every_run(
+    simulation: &Simulation,
+    program: &Program,
+    reduction: Reduction,
+    each: &mut dyn FnMut(&Run),
+    go_on: &mut dyn FnMut(&Progress) -> bool,
+) -> Report {
+    search::exhaust(simulation, program, reduction, false, each, go_on)
 }
 
 /// Tries up to `runs_max` schedules, and returns what memory held at the ends of those that passed,
@@ -259,10 +274,10 @@ struct Replay {
 }
 
 impl Oracle for Replay {
-    fn pick(&mut self, events: &[Event]) -> Option<usize> {
+    fn pick(&mut self, events: &[Event]) -> Result<usize, Verdict> {
         let pick = self.picks.get(self.at).copied().unwrap_or(0);
         self.at += 1;
-        (pick < events.len()).then_some(pick)
+        if pick < events.len() { Ok(pick) } else { Err(Verdict::Pruned) }
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Flight {
     pub(crate) after: Option<EventId>,
     pub(crate) after_steps: Vec<usize>,
     pub(crate) posted: bool,
+    /// True unless a part of the same torn operation has vanished: such a one never lands.
+    pub(crate) is_whole: bool,
     /// True if a handler posted it: flushes and fences of its rank do not cover it.
     pub(crate) by_agent: bool,
     /// Of a call: the rank that may have been executing it when it died.
@@ -27,6 +29,8 @@ pub(crate) struct Flight {
     pub(crate) body: Body,
     /// Its landing.
     pub(crate) event: Event,
+    /// The number of steps that its rank had learned of, since it went on, when it came about.
+    pub(crate) learned: usize,
     /// The steps that its rank knew of when it came about, once that was noted.
     pub(crate) known: Option<Bits>,
 }

@@ -4,7 +4,10 @@ use std::cell::RefCell;
 
 use farside_fabric::{Agent, Atomic, Error, Node, Piece, Rank, Region, Result, Word};
 
-use crate::store::{Body, Store, atomic, packed};
+use crate::event::Access;
+use crate::machine::Member;
+use crate::sleep::{put_by_handler, wake};
+use crate::store::{Body, Store, atomic, packed, word_access};
 
 /// Something that a handler has posted to another node.
 pub(crate) struct Posted {
@@ -19,12 +22,14 @@ pub(crate) struct Posted {
 pub(crate) struct HandlerAgent<'a> {
     store: &'a Store,
     node: Node,
+    /// The ranks that may wait for what it changes.
+    members: &'a [Member],
     posted: RefCell<Vec<Posted>>,
 }
 
 impl<'a> HandlerAgent<'a> {
-    pub(crate) fn new(store: &'a Store, node: Node) -> HandlerAgent<'a> {
-        HandlerAgent { store, node, posted: RefCell::default() }
+    pub(crate) fn new(store: &'a Store, node: Node, members: &'a [Member]) -> HandlerAgent<'a> {
+        HandlerAgent { store, node, members, posted: RefCell::default() }
     }
 
     pub(crate) fn into_posted(self) -> Vec<Posted> {
@@ -39,7 +44,7 @@ impl<'a> HandlerAgent<'a> {
         if self.is_here(at.rank) {
             self.store.check_word_on_node(at, op)
         } else {
-            self.store.check_word(at, op)
+            self.store.check_word(self.node, at, op)
         }
     }
 
@@ -47,7 +52,7 @@ impl<'a> HandlerAgent<'a> {
         if self.is_here(region.rank) {
             self.store.pieces_on_node(region)
         } else {
-            self.store.pieces(region)
+            self.store.pieces(self.node, region)
         }
     }
 
@@ -55,10 +60,18 @@ impl<'a> HandlerAgent<'a> {
         self.posted.borrow_mut().push(Posted { target, body, after_previous });
     }
 
+    fn atomic_here(&self, at: Word, op: Atomic) -> Result<u128> {
+        let held = atomic(self.store.memory(at.rank, at.segment)?, at, op)?;
+        if op.writes() {
+            wake(self.members, &[word_access(at, true)]);
+        }
+        Ok(held)
+    }
+
     fn post_as(&self, at: Word, op: Atomic, after_previous: bool) -> Result<()> {
         self.check_word(at, op)?;
         if self.is_here(at.rank) {
-            return atomic(self.store.memory(at.rank, at.segment)?, at, op).map(|_| ());
+            return self.atomic_here(at, op).map(|_| ());
         }
         self.post_far(at.rank, Body::Atomic { at, op }, after_previous);
         Ok(())
@@ -72,7 +85,7 @@ impl Agent for HandlerAgent<'_> {
 
     fn atomic(&self, at: Word, op: Atomic) -> Result<u128> {
         self.check_word(at, op)?;
-        atomic(self.store.memory(at.rank, at.segment)?, at, op)
+        self.atomic_here(at, op)
     }
 
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
@@ -91,6 +104,11 @@ impl Agent for HandlerAgent<'_> {
             return Ok(());
         }
         let mapped = self.store.memory(to.rank, to.segment)?;
+        let access = |piece: &Piece| {
+            let (start, end) = (piece.offset, piece.offset + piece.bytes);
+            Access { rank: to.rank, segment: to.segment, start, end, writes: true }
+        };
+        put_by_handler(self.members, &pieces.iter().map(access).collect::<Vec<_>>());
         packed(&pieces, bytes, |piece, part| mapped.put(piece.offset, part));
         Ok(())
     }

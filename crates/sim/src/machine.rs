@@ -5,14 +5,13 @@
 //! oracle picks. Landing is a step of its own, so posted operations land in any order that the
 //! memory model allows: fences and signals hold back what must come later, nothing else does.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::panic::Location;
 use std::rc::Rc;
 
 use farside_fabric::{
-    Event as Awaited, ExitCause, Node, PeerState, Rank, Reply, Result, SegmentId, Ticket, Topology,
-    Wait,
+    CarriedOut, Event as Awaited, ExitCause, Node, Rank, Reply, Result, SegmentId, Ticket, Topology,
 };
 
 use crate::bits::Bits;
@@ -20,7 +19,9 @@ use crate::engine::Engine;
 use crate::event::{Access, Event, EventId, Unseen, What};
 use crate::fiber::{Pause, Resume};
 use crate::flight::Flight;
+use crate::landing::Untaken;
 use crate::parked_wait::ParkedWait;
+use crate::sleep::{Sleep, holds, looks};
 use crate::store::{Body, Store, ticket, word_access};
 use crate::tearing::parts;
 
@@ -37,8 +38,6 @@ pub(crate) enum Doing {
     Polls { asked: Ticket, id: EventId, again: bool },
     /// It waits until all that it posted to a rank has landed.
     Flushes(Rank),
-    /// It waits until fewer of its posted operations are in flight.
-    NeedsRoom,
     /// It polls, and goes on when something that it has read was changed, or a rank departs.
     Relaxes { departures: u32 },
     /// It is done with its preparations.
@@ -49,16 +48,20 @@ pub(crate) enum Doing {
 
 pub(crate) struct Member {
     pub(crate) doing: Doing,
-    /// The number of successful looks at its words, and of waits that ended too early.
-    pub(crate) looks: u32,
-    /// True while it sleeps: a plain put has changed its word since it began to wait, and nothing
-    /// has woken it.
-    pub(crate) asleep: bool,
+    /// The number of waits that it has begun.
+    waits: u32,
+    /// True if the time limit of its wait has ended: it notices that at any moment from now on,
+    /// unless it sees its word before.
+    pub(crate) expired: bool,
+    /// Whether it sleeps while it waits.
+    pub(crate) sleep: Cell<Sleep>,
     /// The steps that it knew of when it began the wait that it is in.
     pub(crate) known: Bits,
+    /// Its operations that have landed, and whose replies it has not taken: the steps.
+    pub(crate) replied: Vec<(Ticket, usize)>,
     epoch: u32,
-    /// The operation that it last found under way.
-    polled: Option<Ticket>,
+    /// The operations that it has found under way.
+    pub(crate) polled: Vec<Ticket>,
     /// The version of memory at its last time-out, and the number of time-outs since then.
     pub(crate) time_outs: (u64, u32),
     /// The accesses that it has read since it last relaxed, and before that; and whether another
@@ -66,6 +69,8 @@ pub(crate) struct Member {
     pub(crate) reads: Vec<(Access, u64)>,
     pub(crate) reads_before: Vec<(Access, u64)>,
     pub(crate) stale: bool,
+    /// What operations have read that have landed, and whose replies it has not taken.
+    pub(crate) untaken: Vec<Untaken>,
     /// The number of times in a row that it has relaxed without reading anything.
     pauses: u32,
     /// Posted operations of this rank that have landed: the target, the number of fences before,
@@ -80,6 +85,8 @@ pub(crate) struct Member {
 pub(crate) struct FaultModel {
     /// The number of ranks that may die.
     pub(crate) deaths: u32,
+    /// True if each node hears of a death at a time of its own; otherwise all hear of it at once.
+    pub(crate) slow_news: bool,
     /// The number of waits whose time limit may end while something else can happen.
     pub(crate) time_outs: u32,
     /// True if a rank that looks at an operation finds it complete, or not.
@@ -93,12 +100,18 @@ pub(crate) struct Machine {
     pub(crate) store: Store,
     pub(crate) members: Vec<Member>,
     pub(crate) flights: Vec<Flight>,
+    /// The deaths that nodes have not heard of.
+    pub(crate) news: Vec<(Rank, Node)>,
     /// The faults that may still happen.
     pub(crate) fault_model: FaultModel,
+    /// The number of times that nothing else could happen.
+    pub(crate) quiets: u32,
     /// Grows whenever memory changes.
     pub(crate) version: u64,
     /// The value that the last atomic found in its word.
     pub(crate) held: Option<u64>,
+    /// The words that were not right when a departure ended a wait for them, since the last event.
+    pub(crate) looked: Vec<Access>,
     /// The memory that ranks use in a way that cannot be followed.
     pub(crate) unseen: BTreeSet<Unseen>,
     /// True if stores of one rank to one word that may overtake each other are refused, and what
@@ -108,6 +121,8 @@ pub(crate) struct Machine {
     /// The memory that the program uses itself, and not a protocol below it: segments, and bytes
     /// of them.
     program: BTreeSet<(SegmentId, u64, u64)>,
+    /// The atomics that were carried out and that no checker of races has asked for yet.
+    pub(crate) carried_out: Rc<RefCell<Vec<CarriedOut>>>,
 }
 
 impl Engine for Machine {
@@ -125,8 +140,9 @@ impl Engine for Machine {
     ) -> EventId {
         let whole = self.store.next_id(origin);
         let epoch = self.member(origin).epoch;
-        // A get is held back by nothing, everything else by the fences before it.
-        let fenced = !matches!(body, Body::Get { .. });
+        // Gets and calls are held back by nothing, everything else by the fences before it.
+        let fenced = !matches!(body, Body::Get { .. } | Body::Call { .. });
+        let learned = self.members[origin.index()].learned.borrow().len();
         if !posted {
             self.store.expect(whole);
         }
@@ -147,10 +163,12 @@ impl Engine for Machine {
                 after,
                 after_steps,
                 posted,
+                is_whole: true,
                 by_agent,
                 runner_died,
                 body,
                 event,
+                learned,
                 known,
             }
         };
@@ -173,15 +191,15 @@ impl Engine for Machine {
         self.member(rank).epoch += 1;
     }
 
-    fn has_room(&self, rank: Rank) -> bool {
-        self.flights.iter().filter(|flight| flight.is_posted_by(rank)).count() < POSTED_MAX
+    /// A fabric has a limit to what a rank has posted. Here that would only leave out the schedules
+    /// in which all of it is under way.
+    fn has_room(&self, _rank: Rank) -> bool {
+        true
     }
 
     fn is_flushed(&self, origin: Rank, target: Rank) -> bool {
-        let flushed = !self
-            .flights
-            .iter()
-            .any(|flight| flight.is_posted_by(origin) && flight.target == target);
+        let is_meant = |it: &Flight| it.is_posted_by(origin) && it.target == target;
+        let flushed = !self.flights.iter().any(is_meant);
         if flushed {
             let member = &self.members[origin.index()];
             let landed =
@@ -192,13 +210,20 @@ impl Engine for Machine {
     }
 
     fn poll(&mut self, rank: Rank, asked: Ticket) -> Result<Option<Reply>> {
-        self.store.poll(rank, asked, 0)
+        let polled = self.store.poll(rank, asked, 0);
+        if !matches!(polled, Ok(None)) {
+            self.note_taken(rank, asked);
+        }
+        polled
     }
 
     /// Gives up an operation whose buffer is gone. A get is gone with it; everything else happens
     /// all the same.
     fn cancel(&mut self, rank: Rank, given_up: Ticket) {
         self.store.forget(rank, given_up);
+        let member = self.member(rank);
+        member.untaken.retain(|untaken| untaken.ticket != given_up);
+        member.polled.retain(|polled| *polled != given_up);
         self.flights.retain(|flight| {
             flight.whole.rank != rank || ticket(flight.whole) != given_up || !flight.is_get()
         });
@@ -232,6 +257,10 @@ impl Engine for Machine {
         self.unseen.insert(Unseen { what, place });
     }
 
+    fn carried_out(&self) -> Option<Rc<RefCell<Vec<CarriedOut>>>> {
+        Some(self.carried_out.clone())
+    }
+
     /// Schedules have an order, and no time.
     fn now_ns(&self, _rank: Rank) -> u64 {
         0
@@ -242,13 +271,16 @@ impl Machine {
     pub(crate) fn new(topology: Topology, root_bytes: u64, fault_model: FaultModel) -> Machine {
         let member = |_| Member {
             doing: Doing::Runs(Resume::Go(0, 0)),
-            looks: 0,
-            asleep: false,
+            waits: 0,
+            expired: false,
+            sleep: Cell::new(Sleep::Awake),
             known: Bits::default(),
+            replied: Vec::new(),
             epoch: 0,
-            polled: None,
+            polled: Vec::new(),
             time_outs: (0, 0),
             reads: Vec::new(),
+            untaken: Vec::new(),
             reads_before: Vec::new(),
             stale: false,
             pauses: 0,
@@ -256,19 +288,26 @@ impl Machine {
             learned: RefCell::default(),
         };
         let members = (0..topology.ranks()).map(member).collect();
-        let store = Store::new(topology, root_bytes);
+        let mut store = Store::new(topology, root_bytes);
+        if fault_model.slow_news {
+            store.slow_news();
+        }
         let (flights, unseen, program) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         Machine {
             store,
             members,
             flights,
+            news: Vec::new(),
             fault_model,
+            quiets: 0,
             version: 1,
             held: None,
+            looked: Vec::new(),
             unseen,
             refuses_unordered: false,
             refusal: None,
             program,
+            carried_out: Rc::default(),
         }
     }
 
@@ -286,34 +325,21 @@ impl Machine {
         event.accesses.as_deref().is_none_or(|all| all.iter().any(is_own))
     }
 
-    /// Makes all departures visible; returns whether there was a new one.
-    pub(crate) fn publish_departures(&mut self) -> bool {
-        let mut news = false;
-        for rank in (0..self.members.len() as u32).map(Rank) {
-            if matches!(self.members[rank.index()].doing, Doing::Over)
-                && self.store.peer_state(rank) == PeerState::Alive
-            {
-                self.store.set_gone(rank, None);
-                news = true;
-            }
-        }
-        news
-    }
-
     /// Notes why a rank paused.
     pub(crate) fn pause(&mut self, rank: Rank, pause: Pause) {
-        let departures = self.store.departures();
+        let departures = self.store.departures_known_to(rank);
         let doing = match pause {
             Pause::Wait(wait) => {
                 let member = self.member(rank);
-                member.asleep = false;
-                Doing::Waits { wait, id: EventId::wait(rank, member.looks) }
+                (member.sleep, member.expired) = (Cell::new(Sleep::Awake), false);
+                member.waits += 1;
+                Doing::Waits { wait, id: EventId::wait(rank, member.waits) }
             }
             Pause::Own(access, what) => {
                 Doing::Accesses { access, what, id: self.store.next_id(rank) }
             }
             Pause::Poll(asked) => {
-                let again = self.members[rank.index()].polled == Some(asked);
+                let again = self.members[rank.index()].polled.contains(&asked);
                 Doing::Polls { asked, id: self.store.next_id(rank), again }
             }
             Pause::Flush(target) => Doing::Flushes(Rank(target)),
@@ -337,7 +363,8 @@ impl Machine {
             }
             // Local work is no event, and takes no time that another rank could notice.
             Pause::Work(_ns) => Doing::Runs(Resume::Go(0, 0)),
-            Pause::NeedsRoom => Doing::NeedsRoom,
+            // There always is.
+            Pause::NeedsRoom => Doing::Runs(Resume::Go(0, 0)),
             Pause::Prepared => Doing::Prepared,
         };
         self.member(rank).doing = doing;
@@ -357,7 +384,7 @@ impl Machine {
                         Awaited::Words(_) if self.members[rank.index()].sees(wait).is_some() => {
                             None
                         }
-                        _ if self.store.departures() != wait.known_departures => {
+                        _ if self.store.departures_known_to(rank) != wait.known_departures => {
                             Some(Resume::Departure)
                         }
                         _ => None,
@@ -368,16 +395,8 @@ impl Machine {
                     Some(Resume::Go(0, 0))
                 }
                 Doing::Flushes(target) if self.is_flushed(rank, target) => Some(Resume::Go(0, 0)),
-                Doing::NeedsRoom if self.has_room(rank) => {
-                    let member = &self.members[rank.index()];
-                    member
-                        .learned
-                        .borrow_mut()
-                        .extend(member.landed.iter().map(|&(.., step)| step));
-                    Some(Resume::Go(0, 0))
-                }
                 Doing::Relaxes { departures } => {
-                    let departed = departures != self.store.departures();
+                    let departed = departures != self.store.departures_known_to(rank);
                     let member = &mut self.members[rank.index()];
                     let news = std::mem::replace(&mut member.stale, false) || departed;
                     news.then_some(Resume::Go(0, 0))
@@ -385,6 +404,10 @@ impl Machine {
                 _ => None,
             };
             if let Some(resume) = resume {
+                if resume == Resume::Departure {
+                    let looks = self.members[rank.index()].looks();
+                    self.looked.extend(looks.iter().copied());
+                }
                 self.member(rank).doing = Doing::Runs(resume);
             }
         }
@@ -399,7 +422,7 @@ impl Machine {
                 Doing::Waits { id: own, .. }
                 | Doing::Accesses { id: own, .. }
                 | Doing::Polls { id: own, .. }
-                    if own == id || id.is_time_out() =>
+                    if own == id || id.is_time_out() || id.is_expiry() || id.is_sleep() =>
                 {
                     self.members[id.rank.index()].known.clone()
                 }
@@ -425,14 +448,10 @@ impl Machine {
         self.members[rank].learned.take()
     }
 
-    /// Everything that can happen next: operations, the oldest first; waits; faults.
+    /// Everything that can happen next: operations, the oldest first; waits; faults. If that is
+    /// nothing, what becomes of it, if anything does.
     pub(crate) fn enabled(&self) -> Vec<Event> {
-        let mut events: Vec<Event> = self
-            .flights
-            .iter()
-            .filter(|flight| self.may_land(flight))
-            .map(|flight| flight.event.clone())
-            .collect();
+        let mut events: Vec<Event> = self.landable().map(|flight| flight.event.clone()).collect();
         for member in &self.members {
             match member.doing {
                 Doing::Accesses { access, what, id } => {
@@ -454,14 +473,19 @@ impl Machine {
             if let Awaited::Words(conditions) = wait.event
                 && member.sees(wait).is_some()
             {
-                let accesses =
-                    conditions.iter().map(|condition| word_access(condition.at, false)).collect();
-                events.push(Event { id, accesses: Some(accesses), what: What::Wait });
+                events.push(Event { id, accesses: Some(looks(conditions)), what: What::Wait });
             }
         }
         self.add_unnoticed(&mut events);
+        self.add_sleeps(&mut events);
+        self.add_expiries(&mut events);
+        self.add_vanishings(&mut events);
+        self.add_news(&mut events);
+        if events.is_empty() {
+            events.extend(self.quiet());
+        }
         self.add_time_outs(&mut events);
-        self.add_faults(&mut events);
+        self.add_deaths(&mut events);
         events
     }
 
@@ -473,20 +497,39 @@ impl Machine {
         }
     }
 
-    /// Returns whether an event is possible now.
-    pub(crate) fn may_happen(&self, id: EventId) -> bool {
-        let of = id.vanishes().or(id.as_unnoticed()).unwrap_or(id);
-        if id.is_time_out() {
-            return self.may_time_out_now(id);
+    /// Returns whether an event of an earlier run is possible now, too, as far as that can be told
+    /// at little cost.
+    pub(crate) fn may_happen(&self, event: &Event) -> bool {
+        let id = event.id;
+        if id.is_quiet() {
+            return self.enabled().contains(event);
         }
-        if id.is_death() || self.flights.iter().any(|flight| flight.id == of) {
-            return true;
+        if let Some(node) = id.as_news() {
+            return self.news.contains(&(id.rank, node));
         }
-        match self.members[id.rank.index()].doing {
+        let member = &self.members[id.rank.index()];
+        if id.is_death() {
+            return self.fault_model.deaths > 0 && !matches!(member.doing, Doing::Over);
+        }
+        let of = id.vanishes().or(id.as_executed()).or(id.as_unnoticed());
+        if let Some(flight) = self.flights.iter().find(|flight| flight.id == of.unwrap_or(id)) {
+            return of.is_some() || (flight.event == *event && self.may_land(flight));
+        }
+        match member.doing {
             Doing::Waits { wait, id: waits } => {
-                waits == id && self.members[id.rank.index()].sees(wait.get()).is_some()
+                let is_over = member.sees(wait.get()).is_some();
+                let Awaited::Words(conditions) = wait.get().event else {
+                    return false;
+                };
+                match waits == id {
+                    _ if id.is_sleep() => id == EventId::sleep(waits) && member.may_sleep_on(),
+                    true => is_over && event.accesses == Some(looks(conditions)),
+                    false => !is_over && self.may_time_out_now(id),
+                }
             }
-            Doing::Accesses { id: own, .. } => own == id,
+            Doing::Accesses { id: own, access, what } => {
+                own == id && what == event.what && event.accesses.as_deref() == Some(&[access])
+            }
             Doing::Polls { id: own, again, .. } => own == id && !again,
             _ => false,
         }
@@ -499,11 +542,23 @@ impl Machine {
         if id.is_death() {
             return self.die(id.rank);
         }
-        if id.is_time_out() {
-            return self.time_out_early(id.rank, step);
+        if let Some(node) = id.as_news() {
+            return self.tell(id.rank, node);
+        }
+        if id.is_quiet() {
+            return self.be_quiet();
+        }
+        if id.is_time_out() || id.is_expiry() {
+            return self.time_out(id, step);
+        }
+        if id.is_sleep() {
+            return self.member(id.rank).sleep.set(Sleep::Asleep);
         }
         if let Some(of) = id.vanishes() {
             return self.vanish(of, step);
+        }
+        if let Some(of) = id.as_executed() {
+            return self.execute_unanswered(of, step);
         }
         let of = id.as_unnoticed().unwrap_or(id);
         if let Some(at) = self.flights.iter().position(|flight| flight.id == of) {
@@ -522,7 +577,7 @@ impl Machine {
                     Doing::Accesses { access, what: What::Own, .. } => {
                         self.note_own(id.rank, access)
                     }
-                    Doing::Polls { asked, .. } => self.member(id.rank).polled = Some(asked),
+                    Doing::Polls { asked, .. } => self.member(id.rank).polled.push(asked),
                     _ => {}
                 }
                 let member = self.member(id.rank);
@@ -534,36 +589,11 @@ impl Machine {
         };
         let member = self.member(id.rank);
         if let Some((which, value)) = seen {
-            member.looks += 1;
             member.doing = Doing::Runs(Resume::Go(which, value));
             member.learned.borrow_mut().extend(step);
         }
     }
-
-    /// Returns the rank that runs the handlers of a node, or the reason why there is none.
-    pub(crate) fn runner(&self, node: Node) -> Result<Rank> {
-        self.store.topology.first_left(node, |rank| match self.store.peer_state(rank) {
-            // The others have not seen it yet.
-            PeerState::Alive if matches!(self.members[rank.index()].doing, Doing::Over) => {
-                PeerState::Left
-            }
-            peer_state => peer_state,
-        })
-    }
 }
 
-/// The number of posted operations that a rank may have in flight; the next one waits.
-const POSTED_MAX: usize = 64;
 /// The number of times in a row that a rank may relax without having read anything.
 const PAUSES_MAX: u32 = 10_000;
-
-/// Returns the index of a wait's condition that holds now, and the value that satisfies it.
-pub(crate) fn holds(wait: &Wait<'_>) -> Option<(usize, u64)> {
-    let Awaited::Words(conditions) = wait.event else {
-        return None;
-    };
-    conditions.iter().enumerate().find_map(|(which, condition)| {
-        let value = condition.memory.look(condition.at.offset, condition.at.width)?.load();
-        (condition.until)(value).then_some((which, value))
-    })
-}

@@ -2,16 +2,15 @@
 
 use std::cell::{RefCell, RefMut};
 use std::mem::ManuallyDrop;
-use std::panic::Location;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use farside_fabric::record::Records;
 use farside_fabric::{
-    Accumulate, Atomic, Caps, Clock, Departure, Effort, Error, Event, Fabric, Failures, Handler,
-    HandlerId, Hint, JobState, JobView, Landings, Loss, Mapped, Node, OldValue, Ordering,
-    OwnAccess, PeerState, Rank, Region, Reply, Result, SegmentId, Started, Ticket, Topology, Wait,
-    Wake, Watch, Word,
+    Accumulate, Atomic, Caps, CarriedOut, Clock, Departure, Effort, Error, Event, Fabric, Failures,
+    Handler, HandlerId, Hint, JobState, JobView, Landings, Loss, Mapped, Node, OldValue, Ordering,
+    OwnAccess, PeerState, Probe, ProbeEvent, Rank, Region, Reply, Result, SegmentId, Started,
+    Ticket, Topology, Wait, Wake, Word,
 };
 
 use crate::engine::{Engine, Shared};
@@ -47,7 +46,8 @@ impl<E: Engine> Port<E> {
         let (topology, failures, processors) = {
             let mut machine = machine.borrow_mut();
             let store = machine.store();
-            (store.topology.clone(), Failures::from(store.failures.clone()), store.processors)
+            let failures = store.heard_at(store.topology.node_of(rank)).failures().clone();
+            (store.topology.clone(), Failures::from(failures), store.processors)
         };
         let caps = Caps {
             name: "sim",
@@ -128,8 +128,12 @@ impl<E: Engine> Port<E> {
         Ok(machine.launch(self.rank, target, body, true, after))
     }
 
-    fn put_body(machine: &mut E, to: &Region<'_>, bytes: &[u8]) -> Result<Body> {
-        let pieces = machine.store().pieces(to)?;
+    fn node(&self) -> Node {
+        self.topology.node_of(self.rank)
+    }
+
+    fn put_body(&self, machine: &mut E, to: &Region<'_>, bytes: &[u8]) -> Result<Body> {
+        let pieces = machine.store().pieces(self.node(), to)?;
         to.check_length(bytes.len())?;
         Ok(Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() })
     }
@@ -137,13 +141,13 @@ impl<E: Engine> Port<E> {
 
 impl<E: Engine> JobState for Port<E> {
     fn peer_state(&self, peer: Rank) -> PeerState {
-        self.machine().store().peer_state(peer)
+        self.machine().store().heard_at(self.node()).peer_state(peer)
     }
     fn departure(&self, peer: Rank) -> Departure {
-        self.machine().store().roster.departure(peer)
+        self.machine().store().heard_at(self.node()).departure(peer)
     }
     fn note_cause(&self, cause: Option<Loss>) {
-        self.machine().store().roster.note_cause(self.rank, cause);
+        self.machine().store().note_cause(self.rank, cause);
     }
     fn leave(&self) {
         // No process of its own exits: the rank leaves with its last connection.
@@ -199,12 +203,12 @@ impl<E: Engine + 'static> Fabric for Port<E> {
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
         let mut machine = self.alive()?;
-        let body = Self::put_body(&mut machine, to, bytes)?;
+        let body = self.put_body(&mut machine, to, bytes)?;
         self.post_body(machine, to.rank, body, None).map(drop)
     }
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8, _hint: Hint) -> Result<Started> {
         let mut machine = self.alive()?;
-        let pieces = machine.store().pieces(from)?;
+        let pieces = machine.store().pieces(self.node(), from)?;
         Ok(self.launch(machine, from.rank, Body::Get { segment: from.segment, pieces, into }))
     }
     fn accumulate(
@@ -215,7 +219,7 @@ impl<E: Engine + 'static> Fabric for Port<E> {
         old: OldValue,
     ) -> Result<Started> {
         let mut machine = self.alive()?;
-        let pieces = machine.store().pieces(to)?;
+        let pieces = machine.store().pieces(self.node(), to)?;
         accumulate.check(to, bytes.len())?;
         let (segment, accumulate, bytes) = (to.segment, *accumulate, bytes.to_vec());
         let body = Body::Accumulate(Accumulation { segment, pieces, accumulate, bytes, old });
@@ -223,7 +227,7 @@ impl<E: Engine + 'static> Fabric for Port<E> {
     }
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
         let mut machine = self.alive()?;
-        machine.store().check_word(at, op)?;
+        machine.store().check_word(self.node(), at, op)?;
         self.launch_or_post(machine, at.rank, Body::Atomic { at, op }, old)
     }
     fn fence(&self) -> Result<()> {
@@ -307,28 +311,32 @@ impl<E: Engine + 'static> Fabric for Port<E> {
     fn clock(&self) -> Option<&dyn Clock> {
         Some(self)
     }
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
         let (machine, switch) = (Rc::downgrade(&self.machine), self.switch.clone());
-        let shared = ManuallyDrop::new((machine, switch));
+        let carried_out = self.machine().carried_out();
+        let shared = ManuallyDrop::new((machine, switch, carried_out));
         let explores = self.machine().explores();
-        explores.then(|| Arc::new(OwnMemory { rank: self.rank, shared }) as Arc<dyn Watch>)
+        explores.then(|| Arc::new(OwnMemory { rank: self.rank, shared }) as Arc<dyn Probe>)
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
         let mut machine = self.alive()?;
-        machine.store().check_word(at, op)?;
-        let body = Self::put_body(&mut machine, to, bytes)?;
+        machine.store().check_word(self.node(), at, op)?;
+        let body = self.put_body(&mut machine, to, bytes)?;
         let put = self.post_body(machine, to.rank, body, None)?;
         // Only the put itself comes first; whatever else is in flight may still land later.
         self.post_body(self.machine(), at.rank, Body::Atomic { at, op }, Some(put)).map(drop)
     }
 }
 
+/// What a machine has carried out; at hand for handlers, too, while it carries them out.
+type CarriedOuts = Option<Rc<RefCell<Vec<CarriedOut>>>>;
+
 /// What an exploration is told of a rank's accesses to its own memory.
 struct OwnMemory<E> {
     rank: Rank,
     /// A handler may hold a window, and the machine holds handlers.
-    shared: ManuallyDrop<(Weak<RefCell<E>>, Rc<Switch>)>,
+    shared: ManuallyDrop<(Weak<RefCell<E>>, Rc<Switch>, CarriedOuts)>,
 }
 
 // SAFETY: as for a port: whatever reaches shared state checks that it is on the thread of the
@@ -366,13 +374,18 @@ impl<E: Engine> OwnMemory<E> {
     }
 }
 
-impl<E: Engine> Watch for OwnMemory<E> {
-    fn polls(&self, ticket: Ticket) {
+impl<E: Engine> OwnMemory<E> {
+    fn poll(&self, ticket: Ticket) {
         let is_event = self.with_machine(|machine| machine.explores_looks()) == Some(true);
         if is_event && self.may_pause() {
             // Its next operation tells a fiber that it is over.
             let _ = self.shared.1.pause(Pause::Poll(ticket));
         }
+    }
+
+    fn carried_out(&self) -> Vec<CarriedOut> {
+        assert!(self.shared.1.is_home(), "a simulated rank belongs to one thread");
+        self.shared.2.as_ref().map_or_else(Vec::new, |all| all.take())
     }
 
     fn own(&self, access: &OwnAccess) {
@@ -389,17 +402,30 @@ impl<E: Engine> Watch for OwnMemory<E> {
         }
     }
 
-    fn blind(&self, what: &'static str, place: &'static Location<'static>) {
-        let _ = self.with_machine(|machine| machine.lent(what, place));
+    fn claim(&self, segment: SegmentId, start: u64, end: u64) {
+        let _ = self.with_machine(|machine| machine.claim(segment, start, end));
     }
+}
 
-    fn program(&self, segment: SegmentId, _element: u64) {
-        let _ = self.with_machine(|machine| machine.claim(segment, 0, u64::MAX));
-    }
-
-    fn words(&self, segment: SegmentId, offset: u64, bytes: u64, is_program: bool) {
-        if is_program {
-            let _ = self.with_machine(|machine| machine.claim(segment, offset, offset + bytes));
+impl<E: Engine> Probe for OwnMemory<E> {
+    fn event(&self, event: ProbeEvent<'_>) -> Option<u64> {
+        match event {
+            ProbeEvent::Own(access) => self.own(access),
+            ProbeEvent::Poll(ticket) => self.poll(ticket),
+            ProbeEvent::Lent { what, place } => {
+                let _ = self.with_machine(|machine| machine.lent(what, place));
+            }
+            ProbeEvent::Program { segment, .. } => self.claim(segment, 0, u64::MAX),
+            ProbeEvent::Words { segment, offset, bytes, is_program: true } => {
+                self.claim(segment, offset, offset + bytes);
+            }
+            ProbeEvent::LastOperation => {
+                let last = |machine: &mut E| u64::from(machine.store().last_serial(self.rank));
+                return self.with_machine(last);
+            }
+            ProbeEvent::CarriedOut(all) => all.append(&mut self.carried_out()),
+            _ => {}
         }
+        None
     }
 }

@@ -195,6 +195,9 @@ impl Profile {
                 bad("its first level must be \"machine\", and one must be \"node\"".into()),
             );
         }
+        if profile.noise.get("loss_ppm").is_some_and(|loss| loss.is >= 1e6) {
+            return Err(bad("with a noise.loss_ppm of 1000000 or more no message arrives".into()));
+        }
         for level in profile.level.iter().skip(1) {
             if level.ranks.as_ref().is_none_or(|ranks| ranks.is < 1.0) {
                 return Err(bad(format!(
@@ -385,6 +388,18 @@ mod tests {
         assert!(by_none.contains("noise.loss_ppm") && by_none.contains("`by`"), "{by_none}");
         let hidden = edited("kind = \"calibrated\", by", "kind = \"estimated\", by");
         assert!(hidden.contains("noise.loss_ppm") && hidden.contains("calibrated"), "{hidden}");
+    }
+
+    #[test]
+    fn a_network_that_loses_every_message_is_refused() {
+        let (_, text) = BUILT_IN.iter().find(|(name, _)| *name == "slingshot-11").unwrap();
+        let lossy = |ppm: &str| {
+            let loss = format!("loss_ppm      = {{ is = {ppm},");
+            Profile::parse(&text.replacen("loss_ppm      = { is = 0,", &loss, 1))
+        };
+        assert!(lossy("999_999").is_ok());
+        let problem = lossy("1_000_000").unwrap_err().to_string();
+        assert!(problem.contains("loss_ppm"), "{problem}");
     }
 
     #[test]

@@ -4,20 +4,24 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use farside_fabric::{Condition, Event as Awaited, Rank, Topology, Wait};
+use farside_fabric::{Rank, Topology};
 
 use crate::bits::Bits;
-use crate::event::{Access, Event, EventId, Unseen};
+use crate::event::{Access, Event, EventId, Unseen, What};
 use crate::fiber::{Resume, Stacks};
 use crate::fibers::{Fibers, Program};
-use crate::machine::{Doing, FaultModel, Machine};
-use crate::store::word_access;
+use crate::late::{note_enabling, note_late};
+use crate::machine::{Doing, FaultModel, Machine, Member};
 
 /// Chooses what happens next.
 pub trait Oracle {
-    /// Picks one of `events`, by its index; `None` ends the run because nothing new would come of
-    /// it.
-    fn pick(&mut self, events: &[Event]) -> Option<usize>;
+    /// Picks one of `events`, by its index, or ends the run: because nothing new would come of it,
+    /// or because something is wrong.
+    fn pick(&mut self, events: &[Event]) -> Result<usize, Verdict>;
+
+    /// Is told, ahead of a pick, of words that were not right when a departure ended a wait for
+    /// them, as a part of the last step.
+    fn looked(&mut self, _words: &[Access]) {}
 
     /// Returns whether each step is to say what must come before it. That takes time and memory
     /// which grow with the square of the run's length.
@@ -35,8 +39,10 @@ pub struct Step {
     pub before: Bits,
     /// Of those, the ones that caused it to be possible at all: they cannot come after it.
     pub causes: Bits,
+    /// The words that were not right when a departure ended a wait for them, after it.
+    pub(crate) looked: Vec<Access>,
     /// The value that the word held before, if the event was an atomic.
-    held: Option<u64>,
+    pub(crate) held: Option<u64>,
 }
 
 /// The end of a run.
@@ -89,6 +95,7 @@ pub struct Simulation {
     processors: Option<u32>,
     refuses_unordered: bool,
     digests: bool,
+    digests_first: bool,
 }
 
 impl Simulation {
@@ -104,6 +111,7 @@ impl Simulation {
             processors: None,
             refuses_unordered: false,
             digests: false,
+            digests_first: true,
         }
     }
 
@@ -111,6 +119,14 @@ impl Simulation {
     #[must_use]
     pub fn digests(mut self, digests: bool) -> Simulation {
         self.digests = digests;
+        self
+    }
+
+    /// Leaves the first segments out of these digests: the library's own messages, of which there
+    /// is a megabyte for each rank.
+    #[must_use]
+    pub fn without_first_segments(mut self) -> Simulation {
+        self.digests_first = false;
         self
     }
 
@@ -122,11 +138,20 @@ impl Simulation {
     }
 
     /// Lets up to so many ranks die, each at any step. Operations that a dead rank had posted land
-    /// or vanish, as the oracle says; the others hear of the death at once. Dead ranks do not make
-    /// a run fail, but a survivor that waits for ever does, and so does one that returns an error.
+    /// or vanish, as the oracle says; the others hear of the death at once, unless
+    /// [`Simulation::slow_news`] says otherwise. Dead ranks do not make a run fail, but a survivor
+    /// that waits for ever does, and so does one that returns an error.
     #[must_use]
     pub fn deaths(mut self, deaths: u32) -> Simulation {
         self.fault_model.deaths = deaths;
+        self
+    }
+
+    /// Lets each node hear of a death at a time of its own, in any order. Until then its ranks go
+    /// on as if nothing had happened, also with the memory of the dead.
+    #[must_use]
+    pub fn slow_news(mut self, slow_news: bool) -> Simulation {
+        self.fault_model.slow_news = slow_news;
         self
     }
 
@@ -218,7 +243,7 @@ impl Simulation {
         let unseen = std::mem::take(&mut machine.unseen);
         let uses = |step: &Step| machine.is_program(&step.event);
         let unused = driver.steps.iter().position(uses).unwrap_or(0);
-        let state = self.digests.then(|| machine.store.digest());
+        let state = self.digests.then(|| machine.store.digest(self.digests_first));
         drop(machine);
         Run { verdict, steps: driver.steps, unused, unseen, state, late: driver.late }
     }
@@ -251,6 +276,7 @@ impl Driver {
             if !self.run_fibers() {
                 return Verdict::TooLong;
             }
+            self.note_looked();
             let refusal = self.machine.borrow_mut().refusal.take();
             if let Some(problem) = refusal.or_else(|| self.fibers.failure()) {
                 return Verdict::Failed(problem);
@@ -265,73 +291,93 @@ impl Driver {
                 return Verdict::TooLong;
             }
             let events = self.machine.borrow().enabled();
-            if events.iter().all(|event| event.id.is_optional()) {
-                match self.nothing_happens() {
-                    None => continue,
-                    Some(verdict) => return verdict,
+            if events.iter().all(|event| event.id.is_optional() || event.id.is_quiet()) {
+                if self.begin() {
+                    continue;
+                }
+                if let Some(verdict) = self.end(&events) {
+                    return verdict;
                 }
             }
+            if let Some(last) = self.at.checked_sub(1) {
+                oracle.looked(&self.steps[last].looked);
+            }
             let index = if self.prepared { oracle.pick(&events) } else { oldest(&events) };
-            let Some(index) = index else {
-                return Verdict::Pruned;
-            };
-            self.happen(&events[index]);
+            match index {
+                Ok(index) => self.happen(&events[index]),
+                Err(verdict) => return verdict,
+            }
         }
+    }
+
+    /// A departure has ended waits whose words were not right: after the last step, so that it
+    /// depends on what changes these words.
+    fn note_looked(&mut self) {
+        let looked = std::mem::take(&mut self.machine.borrow_mut().looked);
+        if let Some(step) = self.at.checked_sub(1).and_then(|last| self.steps.get_mut(last)) {
+            step.looked = looked;
+            if let Some(before) = self.ordered.then(|| self.before_looked()) {
+                self.steps[self.at - 1].before.extend(&before);
+            }
+        }
+    }
+
+    /// Returns the steps before the last that have changed words which it looked at.
+    fn before_looked(&self) -> Bits {
+        let mut before = Bits::default();
+        let last = &self.steps[self.at - 1];
+        for (earlier, step) in self.steps[..self.at - 1].iter().enumerate().rev() {
+            if !before.contains(earlier) && step.event.touches(&last.looked) {
+                before.insert(earlier);
+                before.extend(&step.before);
+            }
+        }
+        before
     }
 
     /// Makes the next step of the beginning that is given.
     fn repeat(&mut self) -> Option<Verdict> {
-        let id = self.steps[self.at].event.id;
-        // Time passes, in the simulation as then, when nothing could happen, also before an event
-        // that nothing waits for.
-        let machine = self.machine.borrow();
-        let may_happen = machine.may_happen(id)
-            && !(id.is_optional() && machine.enabled().iter().all(|event| event.id.is_optional()));
-        drop(machine);
-        if !may_happen {
-            return self.nothing_happens();
-        }
         let at = self.at;
+        let event = &self.steps[at].event;
+        if !self.machine.borrow().may_happen(event) {
+            return Some(Verdict::Failed(differs(at, Some(event), None)));
+        }
+        let id = event.id;
         self.at += 1;
         self.change(id, Some(at));
         None
     }
 
-    /// No event is possible: the preparations are over, or the run is, or time passes, or the ranks
-    /// are in a deadlock.
-    fn nothing_happens(&mut self) -> Option<Verdict> {
+    /// Nothing can happen: ends the preparations, if that is what they are at.
+    fn begin(&mut self) -> bool {
         let mut machine = self.machine.borrow_mut();
-        let is =
-            |doing: fn(&Doing) -> bool| machine.members.iter().all(|member| doing(&member.doing));
-        if is(|doing| matches!(doing, Doing::Over)) {
+        let is_ready = |member: &Member| matches!(member.doing, Doing::Over | Doing::Prepared);
+        if self.prepared || !machine.members.iter().all(is_ready) {
+            return false;
+        }
+        self.prepared = true;
+        let prepared = |member: &&mut Member| matches!(member.doing, Doing::Prepared);
+        for member in machine.members.iter_mut().filter(prepared) {
+            member.doing = Doing::Runs(Resume::Go(0, 0));
+        }
+        true
+    }
+
+    /// Nothing can happen, except for those events that are possible then: tells whether the run is
+    /// over, or the ranks are in a deadlock.
+    fn end(&self, events: &[Event]) -> Option<Verdict> {
+        let machine = self.machine.borrow();
+        if machine.members.iter().all(|member| matches!(member.doing, Doing::Over)) {
             return Some(Verdict::Passed);
         }
-        if is(|doing| matches!(doing, Doing::Over | Doing::Prepared)) {
-            self.prepared = true;
-            for member in
-                machine.members.iter_mut().filter(|member| matches!(member.doing, Doing::Prepared))
-            {
-                member.doing = Doing::Runs(Resume::Go(0, 0));
-            }
-            return None;
-        }
-        // The departure of others would wake it, too; but a program may not count on that.
-        if machine.has_missed_wakeup() {
-            return Some(Verdict::Failed(format!("deadlock: {}", machine.deadlock_report())));
-        }
-        if machine.publish_departures() {
-            return None;
-        }
-        match machine.time_out() {
-            Some(rank) => {
-                // All that has happened had to happen for the time to pass.
-                if self.ordered {
-                    (0..self.at).for_each(|step| self.clocks[rank].insert(step));
-                }
-                None
-            }
-            None => Some(Verdict::Failed(format!("deadlock: {}", machine.deadlock_report()))),
-        }
+        // The departure of others would wake one that sleeps, too; but a program may not count on
+        // that.
+        let goes_on = |event: &Event| match event.what {
+            What::Leaving => !machine.has_missed_wakeup(),
+            _ => event.id.is_quiet() || event.id.is_time_out(),
+        };
+        let is_stuck = !events.iter().any(goes_on);
+        is_stuck.then(|| Verdict::Failed(format!("deadlock: {}", machine.deadlock_report())))
     }
 
     /// Runs all ranks that can run, until every one waits; returns false if that is not to be
@@ -355,8 +401,6 @@ impl Driver {
                 self.machine.borrow_mut().pause(Rank(rank as u32), pause);
             }
             if self.ordered && self.prepared {
-                // It may have found a flush complete without having to wait.
-                self.learn(rank);
                 self.note_issued(rank);
             }
         }
@@ -366,31 +410,46 @@ impl Driver {
     /// Adds the steps that a rank has learned of, and all that came before them, to its clock.
     fn learn(&mut self, rank: usize) {
         let learned = self.machine.borrow_mut().learned(rank);
-        for known in learned.into_iter().filter(|_| self.ordered) {
-            if !self.clocks[rank].contains(known) {
-                self.clocks[rank].extend(&self.steps[known].before);
-                self.clocks[rank].insert(known);
-            }
+        if self.ordered {
+            learn(&mut self.clocks[rank], &self.steps, &learned);
         }
     }
 
-    /// Events that a rank has brought about know what the rank knew.
+    /// Events that a rank has brought about know what the rank knew. It may have learned something
+    /// between two of them: that an operation was complete.
     fn note_issued(&mut self, rank: usize) {
         let mut machine = self.machine.borrow_mut();
-        for flight in machine.flights.iter_mut().rev().take_while(|flight| flight.known.is_none()) {
-            flight.known = Some(self.clocks[rank].clone());
+        let learned = machine.learned(rank);
+        let clock = &mut self.clocks[rank];
+        let mut done = 0;
+        let old = machine.flights.iter().rposition(|flight| flight.known.is_some());
+        for flight in &mut machine.flights[old.map_or(0, |old| old + 1)..] {
+            learn(clock, &self.steps, &learned[done..flight.learned]);
+            done = flight.learned;
+            flight.known = Some(clock.clone());
         }
+        learn(clock, &self.steps, &learned[done..]);
         let member = &mut machine.members[rank];
         if let Doing::Waits { .. } | Doing::Accesses { .. } | Doing::Polls { .. } = member.doing {
             member.known.clone_from(&self.clocks[rank]);
+        }
+        if let Doing::Polls { asked, again: false, .. } = member.doing
+            && self.at > self.given
+        {
+            // It would have found an operation under way that has landed before it looks.
+            let landed = member.replied.iter().filter(|(ticket, _)| *ticket == asked);
+            let unknown = landed.filter(|(_, step)| !self.clocks[rank].contains(*step));
+            let began = self.at;
+            self.late.extend(unknown.map(|&(_, changed)| LateWait { changed, began }));
         }
         if let Doing::Waits { wait, .. } = member.doing
             && self.at > self.given
         {
             // A departure that it does not know of ends a wait whose word is not right, and so may
             // a time limit.
-            let is_disturbed = machine.store.departures() != wait.get().known_departures
-                || machine.may_time_out(wait.get());
+            let heard = machine.store.departures_known_to(Rank(rank as u32));
+            let is_disturbed =
+                heard != wait.get().known_departures || machine.may_time_out(wait.get());
             let (steps, clock) = (&self.steps[..self.at], &self.clocks[rank]);
             note_late(steps, wait.get(), clock, is_disturbed, &mut self.late);
         }
@@ -409,17 +468,23 @@ impl Driver {
             if let Some(wait) = self.machine.borrow().wait_of(event.id) {
                 note_enabling(&self.steps, wait.get(), &mut causes);
             }
+            if event.id.is_quiet() {
+                // Nothing else could happen, because all of this had.
+                (0..at).for_each(|step| causes.insert(step));
+            }
             before = causes.clone();
             for (earlier, step) in self.steps.iter().enumerate().rev() {
-                if !before.contains(earlier) && step.event.conflicts(event) {
+                let conflicts = step.event.conflicts(event) || event.touches(&step.looked);
+                if !before.contains(earlier) && conflicts {
                     before.insert(earlier);
                     before.extend(&step.before);
                 }
             }
         }
-        self.steps.push(Step { event: event.clone(), before, causes, held: None });
+        let (event, id, looked) = (event.clone(), event.id, Vec::new());
+        self.steps.push(Step { event, before, causes, looked, held: None });
         self.at += 1;
-        self.change(event.id, Some(at));
+        self.change(id, Some(at));
         self.steps[at].held = self.machine.borrow().held;
     }
 
@@ -449,79 +514,30 @@ impl Driver {
     }
 }
 
-/// A wait is over: the change that made it so, without which it would not be, cannot come after it.
-fn note_enabling(steps: &[Step], wait: &Wait<'_>, causes: &mut Bits) {
-    let Awaited::Words(conditions) = wait.event else {
-        return;
-    };
-    // The last change of any of its words; the others are now as they were before it.
-    let changes = |step: &Step| conditions.iter().find(|condition| step.changes(condition));
-    let last =
-        steps.iter().enumerate().rev().find_map(|(at, step)| Some((at, step, changes(step)?)));
-    let Some((at, step, condition)) = last else {
-        return;
-    };
-    let others = conditions.iter().filter(|other| other.at != condition.at);
-    let value = |other: &Condition<'_>| {
-        other.memory.look(other.at.offset, other.at.width).map_or(0, |word| word.load())
-    };
-    let was_over = step.held_at(condition).is_none_or(|held| (condition.until)(held))
-        || others.into_iter().any(|other| step.changes(other) || (other.until)(value(other)));
-    if !was_over {
-        causes.extend(&step.before);
-        causes.insert(at);
-    }
-}
-
-/// A wait begins: notes the steps before which it would have been over, as far as can be told.
-fn note_late(
-    steps: &[Step],
-    wait: &Wait<'_>,
-    clock: &Bits,
-    is_disturbed: bool,
-    late: &mut Vec<LateWait>,
-) {
-    let Awaited::Words(conditions) = wait.event else {
-        return;
-    };
-    for condition in conditions {
-        for (changed, step) in steps.iter().enumerate().filter(|(_, step)| step.changes(condition))
-        {
-            let would_be_over =
-                is_disturbed || step.held_at(condition).is_none_or(|held| (condition.until)(held));
-            if would_be_over && !clock.contains(changed) {
-                late.push(LateWait { changed, began: steps.len() });
-            }
+/// Adds steps, and all that came before them, to what is known.
+fn learn(clock: &mut Bits, steps: &[Step], learned: &[usize]) {
+    for &known in learned {
+        if !clock.contains(known) {
+            clock.extend(&steps[known].before);
+            clock.insert(known);
         }
     }
 }
 
-impl Step {
-    /// Returns whether it changes the word of a condition.
-    fn changes(&self, condition: &Condition<'_>) -> bool {
-        let look = word_access(condition.at, false);
-        self.event
-            .accesses
-            .as_deref()
-            .is_none_or(|all| all.iter().any(|access| access.conflicts(&look)))
-    }
-
-    /// Returns the value that a word held before this step changed it, if that is known.
-    fn held_at(&self, condition: &Condition<'_>) -> Option<u64> {
-        let look = word_access(condition.at, true);
-        let is_only = |all: &[Access]| match all {
-            [first, rest @ ..] => {
-                *first == look && !rest.iter().any(|other| other.conflicts(&look))
-            }
-            [] => false,
-        };
-        self.held.filter(|_| self.event.accesses.as_deref().is_some_and(is_only))
-    }
+/// Says that a program does something else in this run than in an earlier one with the same
+/// beginning.
+pub(crate) fn differs(at: usize, then: Option<&Event>, now: Option<&Event>) -> String {
+    let then = then.map_or("something else".to_owned(), Event::to_string);
+    let now = now.map_or("is not possible now".to_owned(), |now| format!("now is \"{now}\""));
+    format!(
+        "the program does not do the same in every run: step {} was \"{then}\", and {now}; what \
+         outlives a run, clocks and random numbers, such as those of a hash map, make it differ",
+        at + 1
+    )
 }
 
-fn oldest(events: &[Event]) -> Option<usize> {
+fn oldest(events: &[Event]) -> Result<usize, Verdict> {
     let ages = events.iter().enumerate().filter(|(_, event)| !event.id.is_optional());
-    ages.map(|(index, event)| (event.id.serial, event.id.rank, index))
-        .min()
-        .map(|(_, _, index)| index)
+    let oldest = ages.map(|(index, event)| (event.id.serial, event.id.rank, index)).min();
+    oldest.map(|(_, _, index)| index).ok_or(Verdict::Pruned)
 }

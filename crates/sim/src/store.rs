@@ -3,21 +3,24 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash as _, Hasher as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use farside_fabric::memory::Contender;
 use farside_fabric::{
-    Accumulate, Atomic, Error, ExitCause, FailureCounters, Handler, HandlerId, Kind, Loss, Mapped,
-    Node, OldValue, PeerState, Piece, Rank, Region, Reply, Result, Roster, SegmentId, Shape,
-    Ticket, Topology, Width, Word, first_cause,
+    Accumulate, Atomic, Error, FailureCounters, Handler, HandlerId, Kind, Loss, Mapped, Node,
+    OldValue, PeerState, Piece, Rank, Region, Reply, Result, Roster, SegmentId, Shape, Ticket,
+    Topology, Width, Word, first_cause,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::{Access, EventId, What};
 use crate::fiber::shift;
 use crate::handler_agent::{HandlerAgent, Posted};
+use crate::machine::Member;
 use crate::memory::Memory;
+use crate::news::full_roster;
 
 /// An operation in flight.
 pub(crate) enum Body {
@@ -72,6 +75,8 @@ pub(crate) struct Store {
     rank_states: Vec<RankState>,
     /// The peer states of the ranks.
     pub(crate) roster: Roster,
+    /// What each node has heard of them, where news are slow; otherwise all know at once.
+    pub(crate) heard: Vec<Roster>,
     /// The parts of every segment, by rank.
     segments: FxHashMap<SegmentId, Vec<Option<Part>>>,
     /// Each rank's copies of them.
@@ -96,14 +101,14 @@ impl Store {
         // The first segments are used at the same places by all ranks at a time.
         let root = |rank: u32| Some(Part::new(root_bytes, shift(rank as usize)));
         let root = (0..ranks).map(root).collect();
-        let mut roster = Roster::new(ranks);
-        topology.all().iter().for_each(|&rank| assert!(roster.join(rank)));
+        let roster = full_roster(&topology);
         Store {
             topology: Arc::new(topology),
             failures: roster.failures().clone(),
             processors: ranks,
             rank_states: (0..ranks).map(rank_state).collect(),
             roster,
+            heard: Vec::new(),
             segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
             handlers: HashMap::new(),
             counting: false,
@@ -143,16 +148,29 @@ impl Store {
         self.find(rank, segment).map(|kept| &kept.mapped)
     }
 
-    /// Returns a digest of all memory that is registered.
-    pub(crate) fn digest(&self) -> u64 {
+    /// Returns a digest of all memory that is registered, or of all but the first segments.
+    pub(crate) fn digest(&self, with_first: bool) -> u64 {
+        // Most of it is zero, which is told fast.
+        const PAGE: usize = 4096;
+        let zeros = [0; PAGE];
         let mut hasher = rustc_hash::FxHasher::default();
-        let mut segments: Vec<_> = self.segments.iter().collect();
+        let is_meant = |segment: SegmentId| with_first || segment != SegmentId::ROOT;
+        let mut segments: Vec<_> =
+            self.segments.iter().filter(|(segment, _)| is_meant(**segment)).collect();
         segments.sort_unstable_by_key(|(segment, _)| **segment);
         for (segment, parts) in segments {
-            for part in parts.iter().flatten() {
-                let mut bytes = vec![0; part.mapped.bytes() as usize];
-                let is_read = part.mapped.get(0, &mut bytes);
-                (segment, is_read, bytes).hash(&mut hasher);
+            for (rank, part) in parts.iter().enumerate() {
+                let Some(part) = part else { continue };
+                let (base, bytes) = (part.mapped.base().as_ptr(), part.mapped.bytes() as usize);
+                // SAFETY: the part is that long, initialized, and nobody writes it: the only thread
+                // that does is this one.
+                let bytes = unsafe { std::slice::from_raw_parts(base, bytes) };
+                (segment, rank, bytes.len()).hash(&mut hasher);
+                for (page, bytes) in bytes.chunks(PAGE).enumerate() {
+                    if *bytes != zeros[..bytes.len()] {
+                        (page, bytes).hash(&mut hasher);
+                    }
+                }
             }
         }
         hasher.finish()
@@ -194,9 +212,14 @@ impl Store {
         EventId { rank, serial: rank_state.serial }
     }
 
-    /// Returns the pieces of a region, after checking that all of it exists.
-    pub(crate) fn pieces(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
-        self.check_alive(region.rank)?;
+    /// The number of the event that a rank has caused last.
+    pub(crate) fn last_serial(&self, rank: Rank) -> u32 {
+        self.rank_states[rank.index()].serial
+    }
+
+    /// Returns the pieces of a region, after checking that all of it exists as far as `from` knows.
+    pub(crate) fn pieces(&self, from: Node, region: &Region<'_>) -> Result<Vec<Piece>> {
+        self.check_peer(from, region.rank)?;
         self.pieces_on_node(region)
     }
 
@@ -209,8 +232,8 @@ impl Store {
         Ok(pieces)
     }
 
-    pub(crate) fn check_word(&self, at: Word, op: Atomic) -> Result<()> {
-        self.check_alive(at.rank)?;
+    pub(crate) fn check_word(&self, from: Node, at: Word, op: Atomic) -> Result<()> {
+        self.check_peer(from, at.rank)?;
         self.check_word_on_node(at, op)
     }
 
@@ -223,15 +246,25 @@ impl Store {
     /// Fails if there is no such rank, or it was lost.
     #[inline]
     pub(crate) fn check_alive(&self, rank: Rank) -> Result<()> {
+        self.check_state(&self.roster, rank)
+    }
+
+    /// Fails if there is no such rank, or it was lost as far as a node knows.
+    #[inline]
+    fn check_peer(&self, from: Node, rank: Rank) -> Result<()> {
+        self.check_state(self.heard_at(from), rank)
+    }
+
+    #[inline]
+    fn check_state(&self, roster: &Roster, rank: Rank) -> Result<()> {
         self.topology.check(rank)?;
         // Usually no rank is lost, and then there is nothing to look up.
         if self.failures.losses.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        match self.peer_state(rank) {
+        match roster.peer_state(rank) {
             PeerState::Lost(how) => {
-                Err(first_cause(rank, Loss { rank, how }, |rank| self.roster.departure(rank))
-                    .error())
+                Err(first_cause(rank, Loss { rank, how }, |rank| roster.departure(rank)).error())
             }
             _ => Ok(()),
         }
@@ -289,15 +322,6 @@ impl Store {
         self.rank_states[origin.index()].late_errors.remove(&target)
     }
 
-    /// A rank has left, or was lost.
-    pub(crate) fn set_gone(&mut self, rank: Rank, lost: Option<ExitCause>) {
-        self.roster.depart(rank, lost);
-    }
-
-    pub(crate) fn departures(&self) -> u32 {
-        self.roster.count()
-    }
-
     /// Begins to count what lands on a node, unless that was done.
     pub(crate) fn count_landings(&mut self, node: Node) -> Result<Word> {
         let rank = self.topology.leader_of(node)?;
@@ -313,18 +337,18 @@ impl Store {
         self.excluded.insert(segment);
     }
 
-    /// Counts the landing of a posted operation, if it is of those that count. Returns the rank
+    /// Counts the landing of a posted operation, if it is of those that count. Returns the word
     /// that holds the count.
     pub(crate) fn count_landing(
         &mut self,
         origin: Rank,
         target: Rank,
         body: &Body,
-    ) -> Option<Rank> {
+    ) -> Option<Word> {
         let at = self.landing_count(origin, target, body)?;
         let counted =
             self.memory(at.rank, at.segment).ok()?.atomic(at.offset, at.width, Atomic::Add(1));
-        counted.map(|_| at.rank)
+        counted.map(|_| at)
     }
 
     /// The word that counts the landing of a posted operation, if it is of those that count.
@@ -350,10 +374,16 @@ impl Store {
         body.segment().is_some_and(is_of_protocol)
     }
 
-    /// Carries out an operation.
-    pub(crate) fn execute(&mut self, origin: Rank, target: Rank, body: &Body) -> Outcome {
+    /// Carries out an operation. What a handler changes wakes the members, or does not.
+    pub(crate) fn execute(
+        &mut self,
+        origin: Rank,
+        target: Rank,
+        body: &Body,
+        members: &[Member],
+    ) -> Outcome {
         let mut posted = Vec::new();
-        let reply = self.carry_out(origin, target, body, &mut posted);
+        let reply = self.carry_out(origin, target, body, members, &mut posted);
         Outcome { reply, posted }
     }
 
@@ -362,6 +392,7 @@ impl Store {
         origin: Rank,
         target: Rank,
         body: &Body,
+        members: &[Member],
         posted: &mut Vec<Posted>,
     ) -> Result<Reply> {
         let done = |done: bool| {
@@ -403,10 +434,13 @@ impl Store {
                 // The next one's copy, if the one before is gone.
                 let runner = self.topology.first_left(*node, |rank| self.peer_state(rank))?;
                 let mut run = self.handlers.remove(&(runner, *handler)).ok_or(no_handler)?;
-                let agent = HandlerAgent::new(self, *node);
-                let reply = run(&agent, origin, bytes);
+                let agent = HandlerAgent::new(self, *node, members);
+                // What it has done before it panics has happened, as with a real agent.
+                let reply = catch_unwind(AssertUnwindSafe(|| run(&agent, origin, bytes)));
                 *posted = agent.into_posted();
                 self.handlers.insert((runner, *handler), run);
+                let panicked = |_| Error::HandlerPanicked { node: *node, handler: handler.0 };
+                let reply = reply.map_err(panicked)?;
                 if reply.len() as u64 > CALL_BYTES {
                     let value = reply.len() as u64;
                     return Err(Error::TooMuch {

@@ -17,9 +17,12 @@ impl Machine {
         if self.refuses_unordered && self.refusal.is_none() {
             let earlier = self.flights.iter().find(|earlier| earlier.is_unordered_with(&flight));
             self.refusal = earlier.map(|earlier| {
+                let why = match earlier.epoch < flight.epoch {
+                    true => "a fence orders what was posted, and not what has a reply: wait for it",
+                    false => "no fence stands between them",
+                };
                 format!(
-                    "unordered stores: {}, while it may still come that {}: no fence stands \
-                     between them",
+                    "unordered stores: {}, while it may still come that {}: {why}",
                     flight.event, earlier.event
                 )
             });
@@ -32,11 +35,13 @@ impl Flight {
     /// Returns whether this one and a later one of the same rank write the same bytes in either
     /// order, and it makes a difference in which.
     fn is_unordered_with(&self, later: &Flight) -> bool {
+        if self.id.rank != later.id.rank {
+            return false;
+        }
         let (Some(mine), Some(theirs)) = (&self.event.accesses, &later.event.accesses) else {
             return false;
         };
-        self.id.rank == later.id.rank
-            && self.by_agent == later.by_agent
+        self.by_agent == later.by_agent
             && self.whole != later.whole
             && mine.iter().any(|mine| {
                 theirs.iter().any(|other| mine.writes && other.writes && mine.conflicts(other))

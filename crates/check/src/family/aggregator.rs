@@ -131,7 +131,16 @@ fn mutant<V: Variant>(
     script: Script,
     (promise, saying): (Promise, &'static str),
 ) -> Check {
-    let check = check::<V>(name, about, script, SINGLE);
+    packed_mutant::<V>(name, about, (script, SINGLE), (promise, saying))
+}
+
+fn packed_mutant<V: Variant>(
+    name: &'static str,
+    about: &'static str,
+    (script, packing): (Script, Packing),
+    (promise, saying): (Promise, &'static str),
+) -> Check {
+    let check = check::<V>(name, about, script, packing);
     check.setup(Setup::new(script.len() as u32)).mutant(promise, saying)
 }
 
@@ -176,6 +185,12 @@ pub fn checks() -> Vec<Check> {
             "aggregator/without-count-first",
             "lets items be handled that nobody has counted",
             CASCADE,
+            early,
+        ),
+        packed_mutant::<wrong::CountsClosed>(
+            "aggregator/counts-closed",
+            "counts items when their packets are closed",
+            (FAN, PAIRS),
             early,
         ),
         mutant::<wrong::WithoutAsking>(

@@ -2,8 +2,9 @@
 
 use farside::fabric::Atomic;
 use farside::sim::program;
-use farside::{Node, Rank};
+use farside::{Node, Rank, WaitOptions};
 
+use super::wrong;
 use crate::check::{Check, Setup, Subject};
 use crate::family::example;
 use crate::family::object::{self, Count};
@@ -78,6 +79,37 @@ fn deaf(_: &Setup) -> Subject {
     ))
 }
 
+/// Rank 0 hears of the last rank, or of its loss, and tells rank 1. Another rank's word is not yet
+/// the news: rank 1 may not have heard of the loss.
+fn hearsay(is_hasty: bool) -> impl Fn(&Setup) -> Subject {
+    const ALIVE: u64 = 1;
+    const LOST: u64 = 2;
+    move |_| {
+        Subject::new(program(
+            |world| world.words(2),
+            move |world, words| {
+                let last = Rank(world.size() - 1);
+                if world.rank() == last {
+                    world.signal(words.at(Rank(0), 0), ALIVE)?;
+                    return world.flush(Rank(0));
+                }
+                if world.rank() == Rank(0) {
+                    let heard = world.wait(words.at(Rank(0), 0), |word| word == ALIVE);
+                    let says = if heard.is_ok() { ALIVE } else { LOST };
+                    return world.signal(words.at(Rank(1), 1), says);
+                }
+                let (pair, told) = ([Rank(0), Rank(1)], words.at(Rank(1), 1));
+                let told =
+                    world.wait_among(&pair, told, |word| word != 0, WaitOptions::default())?;
+                if is_hasty && told == LOST && !world.is_lost(last) {
+                    return Err(wrong("was told of a loss that it has not heard of"));
+                }
+                Ok(())
+            },
+        ))
+    }
+}
+
 /// All checks with deaths.
 pub fn checks() -> Vec<Check> {
     vec![
@@ -101,6 +133,17 @@ pub fn checks() -> Vec<Check> {
             .setup(Setup::new(3)),
         Check::new("death/calls", "a rank dies while all call, or runs the handlers", calls)
             .setup(Setup::new(2).deaths(1)),
+        Check::new("death/barrier-news", "nodes hear of a death at different times", barrier)
+            .setup(Setup::new(2).topology("node:2").deaths(1).slow_news()),
+        Check::new("death/all_gather-news", "the same in a collective", all_gather)
+            .setup(Setup::new(2).topology("node:2").deaths(1).slow_news()),
+        Check::new("death/hearsay", "a rank tells another of a loss", hearsay(false))
+            .setup(Setup::new(3).topology("node:3").deaths(1).slow_news()),
+        Check::new("death/hearsay-is-news", "takes it for granted that all hear at once", {
+            hearsay(true)
+        })
+        .setup(Setup::new(3).topology("node:3").deaths(1).slow_news())
+        .mutant(Promise::Progress, "told of a loss that it has not heard of"),
         Check::new("death/deaf", "a survivor does not listen, and waits for ever", deaf)
             .setup(Setup::new(2).deaths(1))
             .mutant(Promise::Progress, "no end"),

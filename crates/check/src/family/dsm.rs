@@ -4,7 +4,7 @@ mod ahead;
 mod domains;
 mod programs;
 
-use farside::dsm::variant::{Right, Variant, mutants};
+use farside::dsm::variant::{Marked, Right, Variant, mutants};
 use farside::dsm::{Access, BarrierKind, Config, Copies, Diffs, Dsm, Start};
 use farside::sim::{Policy, staged};
 
@@ -49,6 +49,11 @@ fn tree() -> Config {
 /// A limit of nothing: every barrier reclaims.
 fn reclaiming(config: Config) -> Config {
     Config { storage_limit: 0, ..config }
+}
+
+/// No room for the diffs of more than one page.
+fn without_room(config: Config) -> Config {
+    Config { storage_max: 8, ..config }
 }
 
 /// Memory of many pages.
@@ -234,6 +239,55 @@ fn deaths() -> Vec<Check> {
     ]
 }
 
+/// The promises to the others when one rank cannot go on.
+fn failures() -> Vec<Check> {
+    vec![
+        right(
+            "dsm/barrier-failure",
+            "a rank that has no room for its diffs meets nobody, and all hear of it",
+            without_room(tree()),
+            run::meets_without_room,
+        ),
+        right(
+            "dsm/barrier-failure-central",
+            "the same with a manager",
+            without_room(central()),
+            run::meets_without_room,
+        ),
+        right(
+            "dsm/lock-failure",
+            "a rank that has no room for its diffs passes no lock on, and nobody waits for it",
+            without_room(tree()),
+            run::unlocks_without_room,
+        )
+        .setup(Setup::new(2)),
+        Check::new(
+            "dsm/domain-failure",
+            "a rank that has no room for the notices of its node: nobody goes on without them",
+            subject::<Marked>(
+                Config { bytes: 1 << 13, copies: Copies::Node, diffs: Diffs::OnDemand, ..tree() },
+                run::closes_without_room,
+            ),
+        )
+        .setup(three().topology("node:2"))
+        .policy(Policy::Random, 300),
+        Check::new(
+            "dsm/keeps-its-failure",
+            "lets others wait for a rank that cannot go on",
+            subject::<mutants::KeepsItsFailure>(without_room(tree()), run::meets_without_room),
+        )
+        .setup(Setup::new(2))
+        .mutant(Promise::Progress, "deadlock"),
+        Check::new(
+            "dsm/keeps-its-lock",
+            "the same with a lock",
+            subject::<mutants::KeepsItsFailure>(without_room(tree()), run::unlocks_without_room),
+        )
+        .setup(Setup::new(2))
+        .mutant(Promise::Progress, "deadlock"),
+    ]
+}
+
 /// More ranks than all schedules can be tried for.
 fn many() -> Vec<Check> {
     let of = |name, about, config| {
@@ -322,6 +376,6 @@ fn wrong_mail() -> Vec<Check> {
 
 /// All checks of shared pages.
 pub fn checks() -> Vec<Check> {
-    let paper = [locks(), barriers(), deaths(), many(), wrong(), wrong_mail()];
+    let paper = [locks(), barriers(), deaths(), failures(), many(), wrong(), wrong_mail()];
     paper.into_iter().chain(domains::all()).flatten().collect()
 }

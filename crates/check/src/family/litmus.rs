@@ -1,6 +1,7 @@
 //! Litmus tests: for each promise of the memory model, a small program with all its outcomes. Each
 //! outcome that the model allows must appear, and none that it forbids.
 
+mod handler;
 mod without_order;
 
 use std::cell::RefCell;
@@ -514,6 +515,41 @@ fn waited(w: &World, x: &Words) -> Result<String> {
     Ok(w.wait(x.at(w.rank(), 0), |flag| flag != 0)?.to_string())
 }
 
+/// Returns waits for what a put says, which wakes nobody.
+fn asleep() -> Vec<Check> {
+    let far = |litmus: Litmus, name| Litmus { name, topology: Some("node:2"), ..litmus };
+    let asleep: [Litmus; 2] = [
+        Litmus::new(
+            "litmus/wrong-put-wakes",
+            "waits for a word that is only put to",
+            2,
+            &["1"],
+            |w, x| if w.rank() == ZERO { told_by_put(w, x) } else { waited(w, x) },
+        ),
+        Litmus::new(
+            "litmus/wrong-put-wakes-late",
+            "does something else before it waits for a put",
+            2,
+            &["1"],
+            |w, x| {
+                if w.rank() == ZERO {
+                    return told_by_put(w, x);
+                }
+                w.load(x.at(ZERO, 2))?;
+                waited(w, x)
+            },
+        ),
+    ];
+    // Between nodes landings are counted, which must wake nobody who waits for something else.
+    let asleep = asleep.into_iter().chain([
+        far(asleep[0], "litmus/wrong-put-wakes-far"),
+        far(asleep[1], "litmus/wrong-put-wakes-late-far"),
+    ]);
+    asleep
+        .map(|wrong| wrong.check().mutant(Promise::Progress, "a plain put wakes nobody"))
+        .collect()
+}
+
 /// Returns all litmus tests. Those with a wrong promise must be caught.
 pub fn checks() -> Vec<Check> {
     let wrong = [
@@ -536,27 +572,6 @@ pub fn checks() -> Vec<Check> {
         .check()
         .mutant(Promise::Order, "never seen: 10"),
     ];
-    let woken = |name, about, rank| {
-        Litmus::new(name, about, 2, &["1"], rank)
-            .check()
-            .mutant(Promise::Progress, "a plain put wakes nobody")
-    };
-    let asleep = [
-        woken("litmus/wrong-put-wakes", "waits for a word that is only put to", |w, x| {
-            if w.rank() == ZERO { told_by_put(w, x) } else { waited(w, x) }
-        }),
-        woken(
-            "litmus/wrong-put-wakes-late",
-            "does something else before it waits for a put",
-            |w, x| {
-                if w.rank() == ZERO {
-                    return told_by_put(w, x);
-                }
-                w.load(x.at(ZERO, 2))?;
-                waited(w, x)
-            },
-        ),
-    ];
     let accumulate =
         Check::new("litmus/accumulate", "no addition is lost", accumulates).setup(Setup::new(3));
     let get_accumulate =
@@ -573,5 +588,10 @@ pub fn checks() -> Vec<Check> {
         "litmus/same-word" => litmus.check().unordered("shows what becomes of such stores"),
         _ => litmus.check(),
     });
-    litmus.chain([accumulate, get_accumulate, in_two_steps]).chain(wrong).chain(asleep).collect()
+    litmus
+        .chain([accumulate, get_accumulate, in_two_steps])
+        .chain(wrong)
+        .chain(asleep())
+        .chain(handler::wrong())
+        .collect()
 }

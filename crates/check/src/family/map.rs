@@ -1,6 +1,9 @@
 //! Hash tables: what they answer can be explained by some order, while they grow and while ranks
 //! die.
 
+mod edges;
+mod recovered;
+
 use std::collections::BTreeMap;
 
 use farside::map::variant::{Right, Variant, mutants as wrong};
@@ -297,7 +300,10 @@ fn mutant<W: Variant>(name: &'static str, about: &'static str, script: Script) -
 
 /// All checks of maps.
 pub fn checks() -> Vec<Check> {
-    [rights(), of_fixed_size(), mutants()].into_iter().flatten().collect()
+    [rights(), of_fixed_size(), mutants(), edges::checks(), recovered::checks()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn rights() -> Vec<Check> {

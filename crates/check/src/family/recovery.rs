@@ -110,14 +110,14 @@ impl Room {
 }
 
 /// The survivors of some deaths, and their words.
-struct Survivors {
-    dead: Vec<Rank>,
+pub(super) struct Survivors {
+    pub(super) dead: Vec<Rank>,
     /// None at those who are not among them.
-    team: Option<(Detached, Words)>,
+    pub(super) team: Option<(Detached, Words)>,
 }
 
 /// Makes the teams of all survivors that there may be: ranks of a job with losses make no more.
-fn teams(world: &World, deaths: u32) -> Result<Vec<Survivors>> {
+pub(super) fn teams(world: &World, deaths: u32) -> Result<Vec<Survivors>> {
     let all: Vec<Rank> = (0..world.size()).map(Rank).collect();
     let sets = (0u32..1 << all.len())
         .filter(|set| set.count_ones() <= deaths && (set.count_ones() as usize) < all.len());
@@ -199,7 +199,13 @@ fn of_lock<L: Recoverable>(
         check("", ABOUT, Setup::new(2).deaths(1)),
         check("-3", ABOUT, Setup::new(3).deaths(1)).policy(PCT, SAMPLES),
         check("-far", ABOUT, Setup::new(3).topology("node:3").deaths(1)).policy(PCT, SAMPLES),
+        check("-news", ABOUT, Setup::new(2).topology("node:2").deaths(1).slow_news())
+            .policy(PCT, SAMPLES),
+        check("-news-3", ABOUT, Setup::new(3).topology("node:3").deaths(1).slow_news())
+            .policy(PCT, SAMPLES),
         check("-twice", TWICE, Setup::new(3).deaths(2)).policy(PCT, SAMPLES),
+        check("-twice-news", TWICE, Setup::new(3).topology("node:3").deaths(2).slow_news())
+            .policy(PCT, SAMPLES),
     ];
     if let Some(saying) = caught_by(lock) {
         let name = name(&["recovery/", lock, "-keeps-its-words"]);

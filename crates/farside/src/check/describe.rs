@@ -24,6 +24,12 @@ pub(super) fn count(count: u64, what: &str) -> String {
 }
 
 impl Finding {
+    /// Why no access was looked at, if races were to be found and the program has made some.
+    pub(super) fn no_race_looked_for(&self) -> Option<String> {
+        let coverage = self.coverage.as_ref().filter(|coverage| !coverage.unseen.is_empty())?;
+        coverage.nothing_checked().filter(|_| self.race.is_none())
+    }
+
     /// Describes what was found. `again` makes the command that shows a schedule again.
     pub fn describe(&self, again: &dyn Fn(&str) -> String) -> String {
         let (check, report) = (&self.check, &self.report);
@@ -50,6 +56,10 @@ impl Finding {
                 "partial: nothing was found, but schedules may be missing: the program used memory \
                  in a way that the exploration cannot follow"
             ),
+            (Outcome::Exhaustive, ..) if self.no_race_looked_for().is_some() => {
+                writeln!(text, "no failure in any schedule (exhaustive), but races were not seen")
+                    .and_then(|()| writeln!(text, "  uncovered {NOT_COVERED}"))
+            }
             (Outcome::Exhaustive, ..) => {
                 writeln!(text, "passed in all schedules (exhaustive: nothing was found)")
                     .and_then(|()| writeln!(text, "  uncovered {NOT_COVERED}"))
@@ -58,6 +68,12 @@ impl Finding {
         };
         for unseen in &report.unseen {
             let _ = writeln!(text, "  unseen    {unseen}");
+        }
+        let not_seen = self.coverage.as_ref().and_then(|coverage| coverage.not_seen());
+        if let Some(why) = self.no_race_looked_for() {
+            let _ = writeln!(text, "  races     nothing was checked: {why} (docs/races.md)");
+        } else if let Some(what) = not_seen {
+            let _ = writeln!(text, "  races     not seen: {what} (docs/races.md)");
         }
         if let Some(cure) = &self.cure {
             let passed = match self.cured_schedules {
@@ -71,6 +87,9 @@ impl Finding {
         let _ = write!(text, "  job       {ranks}, {topology}");
         if check.deaths > 0 {
             let _ = write!(text, ", up to {}", count(check.deaths.into(), "death"));
+        }
+        if check.slow_news {
+            text += ", slow news";
         }
         let torn = if check.torn { ", torn" } else { "" };
         let races = if check.races { "" } else { ", races not looked for" };

@@ -38,6 +38,7 @@ pub struct Check {
     /// Whether this process is there for the exploration alone, and output may be held back.
     pub(crate) is_alone: bool,
     pub(crate) deaths: u32,
+    pub(crate) slow_news: bool,
     pub(crate) torn: bool,
     pub(crate) races: bool,
 }
@@ -60,6 +61,8 @@ pub struct Finding {
     pub cure: Option<Cure>,
     /// How many schedules were tried with the cure.
     pub cured_schedules: u64,
+    /// What was looked at for races, and what was not, if they were looked for.
+    pub coverage: Option<farside_races::Report>,
     pub(crate) check: Check,
 }
 
@@ -98,6 +101,7 @@ impl Check {
             random_first: 0,
             is_alone: false,
             deaths: 0,
+            slow_news: false,
             torn: false,
             races: true,
         }
@@ -152,6 +156,12 @@ impl Check {
         Check { deaths, ..self }
     }
 
+    /// With nodes that hear of a death at different times.
+    #[must_use]
+    pub fn slow_news(self, slow_news: bool) -> Check {
+        Check { slow_news, ..self }
+    }
+
     /// With puts and gets of more than 8 bytes that land word by word, in any order.
     #[must_use]
     pub fn torn(self, torn: bool) -> Check {
@@ -193,6 +203,7 @@ impl Check {
             policy: tried,
             cure: None,
             cured_schedules: 0,
+            coverage: explored.checker.as_ref().map(|checker| checker.coverage()),
             check: self.clone(),
         };
         explored.cure(&mut finding, policy, watch);
@@ -299,6 +310,7 @@ impl Explored {
         }
         let simulation = simulation(check.ranks, check.topology.as_deref())?;
         let simulation = simulation.deaths(check.deaths).torn(check.torn);
+        let simulation = simulation.slow_news(check.slow_news);
         let checker = check.races.then(|| Checker::for_runs(check.ranks)).transpose()?;
         // One run tells whether the program says itself where its preparations end.
         let has_begun = Rc::new(Cell::new(false));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use farside_fabric::{Error, Result};
 use farside_job::{Entry, Explored, RunAs};
-use farside_races::quoted;
+use farside_races::{NOTHING_CHECKED, quoted};
 use farside_rma::World;
 
 use crate::entry::MainResult;
@@ -114,7 +114,7 @@ fn explore_all(
         let passed = run.verdict == crate::sim::Verdict::Passed;
         return Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    let mut good = true;
+    let (mut good, mut is_seen) = (true, true);
     for program in chosen {
         let check = adjusted(&program.check, asked);
         let begin = Instant::now();
@@ -128,12 +128,18 @@ fn explore_all(
             Outcome::Bounded => !asked.fails_on_bounded,
             Outcome::Exhaustive | Outcome::Partial | Outcome::Sampled => true,
         };
+        is_seen &= finding.no_race_looked_for().is_none();
         print(&format!("{}: {}", program.name, finding.describe(&|it| again(program, asked, it))))?;
         if let Some(entry) = entry {
             entry.summarize(&json(program.name, &finding, begin.elapsed()))?;
         }
     }
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match entry {
+        _ if !good => ExitCode::FAILURE,
+        // A command that was to look for races must not end as if there were none.
+        Some(_) if !is_seen => ExitCode::from(NOTHING_CHECKED),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 /// Explores a program, in silence, and says how far it is.
@@ -164,6 +170,7 @@ fn adjusted(check: &Check, asked: &Explored) -> Check {
         random_first: if asked.schedules.is_none() { RANDOM_FIRST } else { 0 },
         is_alone: true,
         deaths: asked.deaths.unwrap_or(check.deaths),
+        slow_news: asked.slow_news || check.slow_news,
         torn: asked.torn || check.torn,
         races: check.races && !asked.ignores_races,
     }
@@ -180,6 +187,9 @@ fn again(program: &Registered, asked: &Explored, schedule: &str) -> String {
     }
     if check.deaths > 0 {
         command += &format!(" --deaths {}", check.deaths);
+    }
+    if check.slow_news {
+        command += " --slow-news";
     }
     if check.torn {
         command += " --torn";
@@ -205,8 +215,8 @@ fn json(name: &str, finding: &Finding, time: Duration) -> String {
     format!(
         "{{\"check\":{},\"outcome\":\"{}\",\"good\":{},\"ranks\":{},\"topology\":{},\"deaths\":{},\
          \"policy\":{},\"seed\":{},\"random_first\":{},\"schedules\":{},\"steps\":{},\
-         \"complete\":{},\"unseen\":[{}],\"time_s\":{:.3},\"race\":{},\"cure\":{},\
-         \"problem\":{},\"schedule\":{}}}",
+         \"complete\":{},\"unseen\":[{}],\"time_s\":{:.3},\"race\":{},\"accesses\":{},\
+         \"races_not_seen\":{},\"cure\":{},\"problem\":{},\"schedule\":{}}}",
         quoted(name),
         finding.outcome.to_string().to_lowercase(),
         finding.outcome != Outcome::Failed,
@@ -222,6 +232,8 @@ fn json(name: &str, finding: &Finding, time: Duration) -> String {
         unseen.join(","),
         time.as_secs_f64(),
         finding.race.is_some(),
+        finding.coverage.as_ref().map_or(0, |coverage| coverage.accesses),
+        text(finding.coverage.as_ref().and_then(|coverage| coverage.not_seen())),
         text(finding.cure.as_ref().map(ToString::to_string)),
         text(problem),
         text(report.failure.as_ref().map(|failure| failure.schedule.clone())),

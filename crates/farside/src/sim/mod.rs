@@ -33,8 +33,8 @@ use farside_fabric::{Result, Topology};
 use farside_rma::{World, root_bytes};
 
 pub use farside_sim::explore::{
-    Failure, NOT_COVERED, Policy, Progress, Reduction, Report, exhaustive, explore, final_states,
-    random, replay,
+    Failure, NOT_COVERED, Policy, Progress, Reduction, Report, every_run, exhaustive, explore,
+    final_states, random, replay,
 };
 pub use farside_sim::{
     Event, Profile, Program, Resent, Run, Simulation, Start, Step, Timing, Unseen, Verdict, What,

@@ -10,17 +10,15 @@ use std::collections::HashMap;
 use farside_fabric::random::Xorshift;
 
 use crate::event::{Event, EventId};
-use crate::run::Oracle;
+use crate::run::{Oracle, Verdict};
 
 /// One run.
 pub(super) struct Pct {
     numbers: Xorshift,
-    /// The larger, the sooner. Those that have fallen have the priorities from 0 on, the last to
-    /// fall the lowest.
+    /// The larger, the sooner. Those that have fallen have priorities below all others.
     priorities: HashMap<EventId, usize>,
-    /// At which steps the first event falls, the last step first.
-    changes: Vec<usize>,
-    falls: usize,
+    /// At which steps the first event falls, and to which priority, the last step first.
+    changes: Vec<(usize, usize)>,
     /// The step of each death, and its event.
     deaths: Vec<(usize, EventId)>,
     steps: usize,
@@ -31,24 +29,39 @@ pub(super) struct Pct {
 /// Priorities of events that have not fallen are random numbers from `CHANGES_MAX` up to this.
 const PRIORITIES: usize = 1 << 40;
 const CHANGES_MAX: usize = 1 << 16;
+/// The longest first run that is reckoned with has two to the power of this many steps.
+const STEPS_LOG2_MAX: usize = 13;
+
+/// Returns a length for the first run, whose own is not known: of any order of magnitude, so that
+/// its changes come early in one exploration and late in another.
+pub(super) fn guess(seed: u64) -> usize {
+    1 << Xorshift::new(seed, u64::MAX).below(STEPS_LOG2_MAX + 1)
+}
 
 impl Pct {
     /// Prepares a run of a seed, for bugs of a depth, in a program of up to `steps` steps.
     pub(super) fn new(seed: u64, run: u64, depth: u32, steps: usize) -> Pct {
         let mut numbers = Xorshift::new(seed, run);
         let count = (depth as usize - 1).min(CHANGES_MAX);
-        let mut changes: Vec<usize> = (0..count).map(|_| numbers.below(steps)).collect();
+        let mut changes: Vec<(usize, usize)> =
+            (0..count).map(|priority| (numbers.below(steps), priority)).collect();
         changes.sort_unstable_by(|a, b| b.cmp(a));
         Pct {
             numbers,
             priorities: HashMap::new(),
             changes,
-            falls: count,
             deaths: Vec::new(),
             steps,
             at: 0,
             picks: Vec::new(),
         }
+    }
+
+    /// The death whose step has come, if it is possible.
+    fn death(&mut self, events: &[Event]) -> Option<usize> {
+        let at = self.deaths.iter().position(|&(step, _)| step <= self.at)?;
+        let (_, id) = self.deaths.swap_remove(at);
+        events.iter().position(|event| event.id == id)
     }
 
     fn first(&mut self, events: &[Event]) -> Option<usize> {
@@ -64,28 +77,37 @@ impl Pct {
                 self.priorities.insert(event.id, priority);
             }
         }
-        if let Some(at) = self.deaths.iter().position(|&(step, _)| step <= self.at) {
-            let (_, id) = self.deaths.swap_remove(at);
-            if let Some(index) = events.iter().position(|event| event.id == id) {
-                return Some(index);
-            }
-        }
         let of = |index: &usize| self.priorities[&events[*index].id];
         (0..events.len()).max_by_key(|index| (of(index), std::cmp::Reverse(*index)))
     }
 }
 
 impl Oracle for Pct {
-    fn pick(&mut self, events: &[Event]) -> Option<usize> {
-        let mut index = self.first(events)?;
-        while self.changes.last().is_some_and(|&step| step <= self.at) {
-            self.changes.pop();
-            self.falls -= 1;
-            self.priorities.insert(events[index].id, self.falls);
-            index = self.first(events)?;
+    fn pick(&mut self, events: &[Event]) -> Result<usize, Verdict> {
+        let mut index = self.first(events).ok_or(Verdict::Pruned)?;
+        while let Some((_, priority)) = self.changes.pop_if(|(step, _)| *step <= self.at) {
+            self.priorities.insert(events[index].id, priority);
+            index = self.first(events).ok_or(Verdict::Pruned)?;
         }
+        index = self.death(events).unwrap_or(index);
         self.at += 1;
         self.picks.push(index);
-        Some(index)
+        Ok(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In the paper, the i-th change has the i-th priority, and its step is random: the order of
+    /// the steps says nothing of that of the priorities.
+    #[test]
+    fn a_later_change_does_not_always_fall_deeper() {
+        let fall = |run| Pct::new(1, run, 3, 1000).changes;
+        // The last step stands first.
+        let deeper = (0..100)
+            .filter(|&run| matches!(fall(run)[..], [(_, last), (_, first)] if last < first));
+        assert!((20..80).contains(&deeper.count()));
     }
 }

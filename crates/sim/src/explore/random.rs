@@ -3,7 +3,7 @@
 use farside_fabric::random::Xorshift;
 
 use crate::event::Event;
-use crate::run::Oracle;
+use crate::run::{Oracle, Verdict};
 
 /// The average number of steps before a rank dies.
 const DEATHS_ONE_IN: usize = 24;
@@ -22,7 +22,7 @@ impl Random {
 }
 
 impl Oracle for Random {
-    fn pick(&mut self, events: &[Event]) -> Option<usize> {
+    fn pick(&mut self, events: &[Event]) -> Result<usize, Verdict> {
         // Deaths stand last.
         let others = events.iter().take_while(|event| !event.id.is_death()).count();
         let dies = others < events.len() && self.numbers.below(DEATHS_ONE_IN) == 0;
@@ -32,6 +32,6 @@ impl Oracle for Random {
             self.numbers.below(others)
         };
         self.picks.push(index);
-        Some(index)
+        Ok(index)
     }
 }

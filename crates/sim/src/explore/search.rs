@@ -8,22 +8,26 @@
 //! Checked: `reduction_loses_no_outcome`: random programs, explored with and without reduction.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use super::{Progress, Reduction, Report, failure_of};
 use crate::bits::Bits;
-use crate::event::{Event, EventId};
+use crate::event::{Access, Event, EventId};
 use crate::fibers::Program;
-use crate::run::{LateWait, Oracle, Run, Simulation, Step, Verdict};
+use crate::run::{LateWait, Oracle, Run, Simulation, Step, Verdict, differs};
 
-/// Tries every schedule, unless `go_on` says that it is enough; `each` is told of every run.
+/// Tries every schedule, unless `go_on` says that it is enough, or `stops` and one fails; `each` is
+/// told of every run.
 pub(super) fn exhaust(
     simulation: &Simulation,
     program: &Program,
     reduction: Reduction,
+    stops: bool,
     each: &mut dyn FnMut(&Run),
     go_on: &mut dyn FnMut(&Progress) -> bool,
 ) -> Report {
-    let mut search = Search { nodes: Vec::new(), depth: 0, reduction };
+    let (nodes, looked) = (Vec::new(), Vec::new());
+    let mut search = Search { nodes, depth: 0, looked, reduction };
     let (mut progress, mut unseen) = (Progress::default(), BTreeSet::new());
     let mut beginning = Vec::new();
     loop {
@@ -33,11 +37,13 @@ pub(super) fn exhaust(
         progress.count(&run);
         each(&run);
         unseen.extend(run.unseen.iter().copied());
-        if let Some(failure) = failure_of(&run, &search.picks(run.steps.len())) {
-            return progress.report(false, Some(failure), unseen);
+        let failure = failure_of(&run, &search.picks(run.steps.len()));
+        if failure.is_some() && stops {
+            return progress.report(false, failure, unseen);
         }
         if reduction == Reduction::Sources {
-            if run.verdict == Verdict::Passed {
+            search.note_looked(&run, given);
+            if run.verdict != Verdict::Pruned {
                 search.want_what_is_over(&[]);
             }
             search.add_races(&run, given);
@@ -57,6 +63,8 @@ pub(super) fn exhaust(
 struct Search {
     nodes: Vec<Node>,
     depth: usize,
+    /// The words that the last step has looked at besides its event.
+    looked: Vec<Access>,
     reduction: Reduction,
 }
 
@@ -65,12 +73,25 @@ struct Node {
     enabled: Vec<Event>,
     /// The event that happens in the current run.
     chosen: EventId,
+    /// The words that ranks have looked at because of it, besides its own, once that is known.
+    looked: Rc<[Access]>,
     /// The events that have to be tried.
     wanted: Vec<EventId>,
     /// The events that were tried before the current one.
-    done: Vec<EventId>,
+    done: Vec<Tried>,
     /// The events that need not be tried, because their consequences were seen elsewhere.
-    asleep: Vec<EventId>,
+    asleep: Vec<Tried>,
+}
+
+/// An event that was tried, and the words that ranks then looked at because of it.
+#[derive(Clone)]
+struct Tried {
+    id: EventId,
+    looked: Rc<[Access]>,
+}
+
+fn has(tried: &[Tried], id: EventId) -> bool {
+    tried.iter().any(|tried| tried.id == id)
 }
 
 impl Node {
@@ -79,7 +100,7 @@ impl Node {
     }
 
     fn is_known(&self, id: EventId) -> bool {
-        self.wanted.contains(&id) || self.asleep.contains(&id)
+        self.wanted.contains(&id) || has(&self.asleep, id)
     }
 
     fn want(&mut self, id: EventId) {
@@ -94,11 +115,16 @@ impl Oracle for Search {
         self.reduction == Reduction::Sources
     }
 
-    fn pick(&mut self, events: &[Event]) -> Option<usize> {
+    fn looked(&mut self, words: &[Access]) {
+        self.looked = words.to_vec();
+    }
+
+    fn pick(&mut self, events: &[Event]) -> Result<usize, Verdict> {
         if self.depth == self.nodes.len() {
             self.want_what_is_over(events);
             let asleep = self.asleep_after_last(events);
-            let first = events.iter().find(|event| !asleep.contains(&event.id))?.id;
+            let first = events.iter().find(|event| !has(&asleep, event.id));
+            let first = first.ok_or(Verdict::Pruned)?.id;
             let wanted = match self.reduction {
                 Reduction::Sources => {
                     let optional = events
@@ -112,14 +138,20 @@ impl Oracle for Search {
             self.nodes.push(Node {
                 enabled: events.to_vec(),
                 chosen: first,
+                looked: Rc::from([]),
                 wanted,
                 done: Vec::new(),
                 asleep,
             });
         }
-        let chosen = self.nodes[self.depth].chosen;
+        let node = &self.nodes[self.depth];
+        if node.enabled != events {
+            let then = node.enabled.iter().find(|event| !events.contains(event));
+            let now = events.iter().find(|event| !node.enabled.contains(event));
+            return Err(Verdict::Failed(differs(self.depth, then, now)));
+        }
         self.depth += 1;
-        events.iter().position(|event| event.id == chosen)
+        events.iter().position(|event| event.id == node.chosen).ok_or(Verdict::Pruned)
     }
 }
 
@@ -148,21 +180,29 @@ impl Search {
         over.into_iter().for_each(|id| node.want(id));
     }
 
+    /// Notes what the new steps of a run have looked at.
+    fn note_looked(&mut self, run: &Run, given: usize) {
+        for (node, step) in self.nodes.iter_mut().zip(&run.steps).skip(given) {
+            node.looked = step.looked.as_slice().into();
+        }
+    }
+
     /// Returns the events that stay asleep: those tried before at the last node, unless its event
     /// conflicts with them.
-    fn asleep_after_last(&self, events: &[Event]) -> Vec<EventId> {
+    fn asleep_after_last(&self, events: &[Event]) -> Vec<Tried> {
         let (Some(node), Reduction::Sources) = (self.nodes.last(), self.reduction) else {
             return Vec::new();
         };
         let Some(chosen) = node.event(node.chosen) else {
             return Vec::new();
         };
-        let independent = |&&id: &&EventId| {
-            let event = node.event(id);
-            event.is_some_and(|event| !event.conflicts(chosen))
-                && events.iter().any(|event| event.id == id)
+        let independent = |tried: &&Tried| {
+            let event = node.event(tried.id);
+            event.is_some_and(|event| !event.conflicts(chosen) && !event.touches(&self.looked))
+                && !chosen.touches(&tried.looked)
+                && events.iter().any(|event| event.id == tried.id)
         };
-        node.asleep.iter().chain(&node.done).filter(independent).copied().collect()
+        node.asleep.iter().chain(&node.done).filter(independent).cloned().collect()
     }
 
     /// For every two events of a run that were in conflict and next to each other in the order that
@@ -221,9 +261,9 @@ impl Search {
     /// Goes on to the next schedule; false when there is none.
     fn next(&mut self) -> bool {
         while let Some(node) = self.nodes.last_mut() {
-            node.done.push(node.chosen);
+            node.done.push(Tried { id: node.chosen, looked: node.looked.clone() });
             let next =
-                node.wanted.iter().find(|id| !node.done.contains(id) && !node.asleep.contains(id));
+                node.wanted.iter().find(|&&id| !has(&node.done, id) && !has(&node.asleep, id));
             if let Some(&next) = next {
                 node.chosen = next;
                 return true;

@@ -23,7 +23,7 @@ use crate::event::EventId;
 use crate::fiber::{Pause, Resume};
 use crate::fibers::Fibers;
 use crate::handler_agent::Posted;
-use crate::machine::holds;
+use crate::sleep::holds;
 use crate::store::{Body, Outcome, Store, ticket};
 
 /// The time until waiting ranks hear of a departure.
@@ -337,7 +337,7 @@ impl EventEngine {
         };
         let (origin, target) = (flight.id.rank, flight.target);
         let node = self.members[target.index()].node as usize;
-        let Outcome { reply, posted } = self.store.execute(origin, target, &flight.body);
+        let Outcome { reply, posted } = self.store.execute(origin, target, &flight.body, &[]);
         let arrival = Arrival {
             route: flight.route,
             node,
@@ -371,8 +371,8 @@ impl EventEngine {
         match flight.role {
             Role::Fetching => self.answer(&flight, back_ns, reply),
             Role::Posted => {
-                if let Some(leader) = self.store.count_landing(origin, target, &flight.body) {
-                    self.look(leader.index(), done_ns);
+                if let Some(count) = self.store.count_landing(origin, target, &flight.body) {
+                    self.look(count.rank.index(), done_ns);
                 }
                 self.acknowledge(&flight, back_ns, reply);
             }

@@ -90,8 +90,9 @@ impl Tick {
         Tick(u32::try_from(at_ns >> 16).unwrap_or(u32::MAX - 1))
     }
 
+    /// Returns when it is over. The last one lasts, so that no time is beyond it.
     pub(super) fn end_ns(self) -> u64 {
-        (u64::from(self.0) + 1) << 16
+        if self.0 >= u32::MAX - 1 { u64::MAX } else { (u64::from(self.0) + 1) << 16 }
     }
 }
 
@@ -108,5 +109,18 @@ impl Member {
     pub(super) fn next_id(&mut self, rank: Rank) -> EventId {
         self.serial += 1;
         EventId { rank, serial: self.serial }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_ends_after_every_time_in_it() {
+        for at_ns in [0, 1, 1 << 16, (1 << 48) - 1, 1 << 48, 1 << 60, u64::MAX - 1] {
+            assert!(at_ns < Tick::of(at_ns).end_ns(), "{at_ns}");
+            assert!(at_ns < Tick::NEVER.end_ns(), "{at_ns}");
+        }
     }
 }

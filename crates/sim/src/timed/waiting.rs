@@ -4,8 +4,8 @@ use farside_fabric::{Event as Awaited, Rank, Word};
 
 use super::event_engine::{Entry, EventEngine};
 use super::member::{Doing, Go, Hints, Member, Tick, Watched};
-use crate::machine::holds;
 use crate::parked_wait::ParkedWait;
+use crate::sleep::holds;
 
 impl EventEngine {
     pub(super) fn wait(&mut self, rank: usize, wait: ParkedWait) {

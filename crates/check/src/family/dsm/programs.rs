@@ -213,3 +213,68 @@ pub(super) fn mixed<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()>
     }
     Ok(())
 }
+
+/// What ranks see of a barrier that has no room for what rank 0 has written: an error, which stays,
+/// or what was written.
+pub(super) fn meets_without_room<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    if dsm.world().rank() == Rank(0) {
+        (0..4).try_for_each(|page| dsm.set(all, 2 * page, 7))?;
+    }
+    for _ in 0..=rounds {
+        if dsm.barrier().is_ok() && dsm.get(all, 0) != Ok(7) {
+            return Err(wrong("goes on without what was written"));
+        }
+    }
+    if dsm.check().is_ok() {
+        return Err(wrong("goes on after an error of another"));
+    }
+    // Whoever has left would be missed anyway.
+    dsm.world().barrier()
+}
+
+/// Rank 0 has no room for what it has written under a lock: the others get the lock from a rank
+/// that had it before, or an error.
+pub(super) fn unlocks_without_room<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    if dsm.world().rank() == Rank(0) {
+        dsm.lock(1)?;
+        (0..4).try_for_each(|page| dsm.set(all, 2 * page, 7))?;
+        if dsm.unlock(1).is_ok() {
+            return Err(wrong("finds room for too much"));
+        }
+    } else if dsm.lock(1).is_ok() {
+        dsm.set(all, 8, 1)?;
+        dsm.unlock(1)?;
+    }
+    // Whoever has left would be missed anyway.
+    dsm.world().barrier()
+}
+
+/// There is no room for the notices of what rank 0 has written, whoever of its domain ends the
+/// interval: it is told. Of two others that add to a word under a lock, one on each node, one sees
+/// what the other has written, or one hears of the failure.
+pub(super) fn closes_without_room<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+    let all: Shared<u32> = dsm.alloc_at(1 << 11, Placement::At(0))?;
+    let mut seen = [0, 0];
+    if dsm.world().rank() == Rank(0) {
+        (2..1 << 10).step_by(2).try_for_each(|page| dsm.set(all, 2 * page, 7))?;
+    }
+    dsm.world().barrier()?;
+    if dsm.world().rank() == Rank(0) {
+        if dsm.locked(0, |_| Ok(())).is_ok() {
+            return Err(wrong("goes on although nobody was told what it has written"));
+        }
+    } else if let Ok(before) = dsm.locked(1, |dsm| {
+        let before = dsm.get(all, 0)?;
+        dsm.set(all, 0, before + 1)?;
+        Ok(before)
+    }) {
+        seen = [1, before];
+    }
+    dsm.world().all_sum(&mut seen)?;
+    match seen {
+        [2, 0] => Err(wrong("two under one lock see nothing of each other")),
+        _ => Ok(()),
+    }
+}

@@ -10,9 +10,9 @@ use crate::property::{Inside, Promise};
 
 /// The epochs of each rank in a round, one letter for each. `w` and `r` write and read under a
 /// lock, with a flush between; `p` and `g` put and get a pair in one epoch without a flush, which
-/// two-sided windows send in one message; `a` reads in an epoch of all targets; `W` and `R` do next
-/// to nothing, for designs in which every call conflicts with everything; `b` is no epoch, but a
-/// barrier.
+/// two-sided windows send in one message; `a` reads in an epoch of all targets, and `o`, the target
+/// itself, its own part without an operation; `W` and `R` do next to nothing, for designs in which
+/// every call conflicts with everything; `b` is no epoch, but a barrier.
 type Roles = &'static [&'static str];
 
 /// The design, and the number of looks of the first of a queue before it sleeps.
@@ -101,6 +101,7 @@ fn visit<V: Variant>(
     match role {
         'w' => write(world, window, watch),
         'r' | 'a' => read(world, window, watch, role == 'a'),
+        'o' => read_own(world, window, watch),
         'W' => peep(world, window, watch, Mode::Exclusive),
         'R' => peep(world, window, watch, Mode::Shared),
         'b' => window.barrier(),
@@ -187,6 +188,25 @@ fn read<V: Variant>(
     }
     leave();
     if all { window.unlock_all() } else { window.unlock(target) }
+}
+
+/// Reads both words of its own part by itself, in an epoch of all targets.
+fn read_own<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Inside) -> Result<()> {
+    let (me, mut first, mut second) = (world.rank(), [0u64], [0u64]);
+    window.lock_all()?;
+    watch.readers.set(watch.readers.get() + 1);
+    let leave = || watch.readers.set(watch.readers.get() - 1);
+    watch.meets(me, false)?;
+    window.read_own(0, &mut first).inspect_err(|_| leave())?;
+    // A writer that comes in meanwhile is met.
+    window.sync().inspect_err(|_| leave())?;
+    watch.meets(me, false)?;
+    window.read_own(1, &mut second).inspect_err(|_| leave())?;
+    leave();
+    if first != second {
+        return Err(Error::Program(format!("{me} reads {first:?} and {second:?} of its own part")));
+    }
+    window.unlock_all()
 }
 
 const THREE_WRITERS: Roles = &["w", "w", "w"];
@@ -306,6 +326,12 @@ pub(super) fn checks() -> Vec<Check> {
         "epochs of all targets, and a writer",
         Base::Direct(1),
         &["w", "a"],
+    ));
+    checks.push(check::<Right>(
+        "epoch/direct-all-own",
+        "a target that reads its own part in an epoch of all, and a writer",
+        Base::Direct(1),
+        &["w", "o"],
     ));
     checks.extend(mutants());
     checks.push(mutant_of_barriers());
