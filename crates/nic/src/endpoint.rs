@@ -15,8 +15,8 @@ use farside_fabric::{
 };
 use farside_shm::Job;
 
-use self::far::Worked;
-use crate::clock::{LONGEST_SLEEP, Turns};
+use self::far::{SLOT_PAUSE, Worked};
+use crate::clock::Turns;
 use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::{Operands, Origin};
 use crate::initiator::port::ticket::{self, Meaning};
@@ -147,8 +147,7 @@ impl Landings for Endpoint {
 }
 
 impl Connection for Endpoint {
-    // What goes to one peer is executed in the order in which it was posted, so a fence is near.
-    forward! { to .near: register deregister serve fence relax wake clock watch }
+    forward! { to .near: register deregister serve relax wake clock probe }
 
     fn job(&self) -> JobView<'_> {
         let RankState { rank, topology, caps, failures, .. } = &*self.state;
@@ -194,7 +193,13 @@ impl Connection for Endpoint {
             return Ok(Started::Done(Reply::None));
         }
         self.check_alive(to.rank)?;
-        self.open_stream(self.server_of(to.rank)?, length);
+        let server = self.server_of(to.rank)?;
+        self.open_stream(server, length);
+        if !self.port().origin.may_lend(server, length) {
+            // It is cut as there is room, and waited for.
+            self.put(to, bytes)?;
+            return Ok(Started::Done(Reply::None));
+        }
         let (place, counts) = (FarSegment::of(to), self.counts(to.segment));
         let started = self.begin_far(to.rank, |origin, server| {
             // SAFETY: by the caller's promise; a caller that gives up cancels the transfer.
@@ -275,7 +280,8 @@ impl Connection for Endpoint {
     }
 
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
-        if self.is_near(at.rank)? {
+        let is_near = self.is_near(at.rank)?;
+        if is_near && self.is_by_processor(at) {
             return self.near.atomic(at, op, old);
         }
         self.check_alive(at.rank)?;
@@ -283,7 +289,7 @@ impl Connection for Endpoint {
         if old == OldValue::Wanted {
             return self.begin_far(at.rank, |origin, server| origin.atomic(server, at, op));
         }
-        let counts = self.counts(at.segment);
+        let counts = !is_near && self.counts(at.segment);
         self.post_far(at.rank, |origin, server| {
             origin.post(server, &Request::Post { at, op, counts });
             true
@@ -293,7 +299,12 @@ impl Connection for Endpoint {
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
         if at.rank != to.rank || self.is_near(to.rank)? {
-            return self.near.put_signal(to, bytes, at, op);
+            if self.is_by_processor(at) {
+                return self.near.put_signal(to, bytes, at, op);
+            }
+            self.near.put(to, bytes)?;
+            self.near.fence()?;
+            return self.atomic(at, op, OldValue::Ignored).map(drop);
         }
         self.check_alive(to.rank)?;
         to.check(u64::MAX)?;
@@ -317,21 +328,27 @@ impl Connection for Endpoint {
         })
     }
 
+    fn fence(&self) -> Result<()> {
+        // What goes to one server is executed in the order in which it was posted. But near memory
+        // is written without one.
+        if !self.state.caps.cpu_coherent {
+            self.await_landing(self.state.rank)?;
+        }
+        self.near.fence()
+    }
+
     fn flush(&self, peer: Rank) -> Result<()> {
         if self.is_near(peer)? {
-            return self.near.flush(peer);
+            self.near.flush(peer)?;
+            if self.state.caps.cpu_coherent {
+                return Ok(());
+            }
         }
         self.check_alive(peer)?;
         let server = self.server_of(peer)?;
-        {
-            let mut port = self.port();
-            if !port.origin.has_landed(server) {
-                port.origin.push();
-                port.send(server);
-            }
-        }
-        self.drive_until(|| self.check_alive(peer), |port| port.origin.has_landed(server))?;
-        self.port().origin.complaint(server, peer)
+        // A rank that has served itself and has left may not have executed everything.
+        let before = self.own_server_of(peer).filter(|&own| own != server);
+        before.into_iter().chain([server]).try_for_each(|server| self.flush_server(peer, server))
     }
 
     fn landings(&self) -> Option<&dyn Landings> {
@@ -352,12 +369,13 @@ impl Connection for Endpoint {
             if let Some(slot) = lock(&self.state.calls).take(node) {
                 break slot;
             }
-            // Other threads of the rank have all of them, or had them and have ended.
+            // Calls of this rank have all of them, some of which may be answered.
             let known = self.departures();
             self.job().check_agent(node)?;
-            self.free_abandoned_calls(node);
-            let limit = self.port().sleep_limit().unwrap_or(LONGEST_SLEEP);
-            self.rest(&mut 0, known, Worked::NotYet(limit.min(LONGEST_SLEEP)), LONGEST_SLEEP);
+            self.free_answered_calls(node);
+            let limit = self.port().sleep_limit().unwrap_or(SLOT_PAUSE);
+            // Nobody tells when another thread gives a slot back.
+            self.rest(&mut 0, known, Worked::NotYet(limit.min(SLOT_PAUSE)), SLOT_PAUSE);
         };
         let called = self.port().call(node, slot, handler, bytes);
         if let Err(error) = called {
@@ -383,8 +401,9 @@ impl Connection for Endpoint {
                 if !port.call_is_done(server, slot) {
                     port.drive();
                 }
+                let has_slot = port.call_has_slot(server, slot);
                 let taken = port.take_call(server, slot);
-                if !matches!(taken, Ok(None)) {
+                if has_slot && !matches!(taken, Ok(None)) {
                     lock(&self.state.calls).give_back(Node(server.0), slot);
                 }
                 taken
@@ -399,10 +418,10 @@ impl Connection for Endpoint {
             Meaning::Call(server, slot) => {
                 let (mut port, node) = (self.port(), Node(server.0));
                 // While the handler may be at work in it, nobody else can have the slot.
-                if port.call_is_done(server, slot) {
-                    lock(&self.state.calls).give_back(node, slot);
-                } else {
-                    lock(&self.state.calls).abandon(node, slot);
+                match (port.call_has_slot(server, slot), port.call_is_done(server, slot)) {
+                    (true, true) => lock(&self.state.calls).give_back(node, slot),
+                    (true, false) => lock(&self.state.calls).abandon(node, slot),
+                    (false, _) => {}
                 }
                 port.forget_call(server, slot);
             }
@@ -468,7 +487,7 @@ impl Endpoint {
                 let is_queued = port.origin.must_queue(server) || port.has_background();
                 port.origin.goes_straight(server) || (is_queued && !port.origin.is_full(server))
             };
-            let mut port = self.port_with_room(place.rank, may_go)?;
+            let mut port = self.port_with_room(place.rank, server, may_go)?;
             // Acknowledgements make room.
             port.look();
             // SAFETY: the bytes are borrowed until this function returns, and before that the
@@ -484,7 +503,7 @@ impl Endpoint {
             self.turns.set(turns);
         }
         let is_done = |port: &mut Port| port.has_background() || !port.origin.has_borrowed(server);
-        self.drive_until(|| self.check_alive(place.rank), is_done)
+        self.drive_until(self.answers(place.rank, server), is_done)
     }
 }
 

@@ -37,12 +37,12 @@ pub use endpoint::Endpoint;
 pub use endpoint::underlay::transport_of;
 pub use link::buffer::{Buffer, Loan};
 pub use node::server::NodeServer;
-pub use settings::{Server, ServerLocation, Settings, WaitStyle};
+pub use settings::{AtomicUnit, Server, ServerLocation, Settings, WaitStyle};
 pub use target::refusals::Refusals;
 pub use transport::direct::{Direct, Notice, Owed};
 pub use transport::seal::Key;
 pub use transport::udp::{SocketBuffer, Udp, socket_buffer};
 pub use transport::{
-    Address, Carrier, MemoryRegistration, PeerAddress, RemoteKey, StreamSettings, Streams,
-    Transport, TransportEndpoint,
+    Address, Carrier, MemoryRegistration, PeerAddress, Registration, RemoteKey, StreamSettings,
+    Streams, Transport, TransportEndpoint,
 };

@@ -27,6 +27,19 @@ pub struct Server {
     pub location: ServerLocation,
     /// How it waits.
     pub wait: WaitStyle,
+    /// What executes atomics on words of 32 and 64 bits.
+    pub atomics: AtomicUnit,
+}
+
+/// What executes atomics on words of 32 and 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AtomicUnit {
+    /// The processor: near ranks execute theirs themselves, the server those of far ranks.
+    #[default]
+    Processor,
+    /// The server, also for near ranks, by a load and a store: its atomics exclude each other, and
+    /// not those of the processor. This is how some network interfaces execute them.
+    Own,
 }
 
 /// Where the server of far operations runs.
@@ -52,16 +65,27 @@ pub enum WaitStyle {
 }
 
 /// All servers, by name.
-const SERVERS: [(&str, Server); 6] = [
-    ("nic", Server { location: ServerLocation::Nic, wait: WaitStyle::SpinBlock }),
-    ("nic-poll", Server { location: ServerLocation::Nic, wait: WaitStyle::Poll }),
-    ("nic-block", Server { location: ServerLocation::Nic, wait: WaitStyle::Block }),
-    ("host-poll", Server { location: ServerLocation::Host, wait: WaitStyle::Poll }),
-    ("host-spin-block", Server { location: ServerLocation::Host, wait: WaitStyle::SpinBlock }),
-    ("host-block", Server { location: ServerLocation::Host, wait: WaitStyle::Block }),
+const SERVERS: [(&str, Server); 7] = [
+    ("nic", Server::new(ServerLocation::Nic, WaitStyle::SpinBlock)),
+    ("nic-poll", Server::new(ServerLocation::Nic, WaitStyle::Poll)),
+    ("nic-block", Server::new(ServerLocation::Nic, WaitStyle::Block)),
+    ("host-poll", Server::new(ServerLocation::Host, WaitStyle::Poll)),
+    ("host-spin-block", Server::new(ServerLocation::Host, WaitStyle::SpinBlock)),
+    ("host-block", Server::new(ServerLocation::Host, WaitStyle::Block)),
+    (
+        "nic-apart",
+        Server {
+            atomics: AtomicUnit::Own,
+            ..Server::new(ServerLocation::Nic, WaitStyle::SpinBlock)
+        },
+    ),
 ];
 
 impl Server {
+    const fn new(location: ServerLocation, wait: WaitStyle) -> Server {
+        Server { location, wait, atomics: AtomicUnit::Processor }
+    }
+
     /// Returns the names of all servers.
     pub fn names() -> impl Iterator<Item = &'static str> {
         SERVERS.iter().map(|(name, _)| *name)

@@ -9,6 +9,7 @@ use farside_fabric::memory::Contender;
 use farside_fabric::{ExitCause, Node, Rank, Result, Topology};
 use farside_nic::{Endpoint, Key, NodeServer, Settings};
 use farside_rma::World;
+use farside_shm::FarLoss;
 
 const NODES: u32 = 2;
 const RANKS: u32 = 4;
@@ -131,7 +132,8 @@ fn ranks_that_keep_asking_do_not_stand_for_their_agent() {
                 }
                 is_over.store(true, Ordering::SeqCst);
                 for rank in [Rank(0), Rank(1)] {
-                    servers[1].note_lost(rank, ExitCause::Silent, None);
+                    let loss = FarLoss { rank, how: ExitCause::Silent, cause: None };
+                    servers[1].note_losses(&[loss]);
                 }
             }
             // Node 0 drops what this rank asks once it has given node 1 up.

@@ -14,13 +14,21 @@ use crate::lock::lock;
 pub(crate) struct Device {
     domain: Arc<ffi::Domain>,
     keys: Mutex<Keys>,
+    /// Refuses to register segments, as interfaces do where little memory may be locked.
+    #[cfg(test)]
+    pub(crate) refuses: std::sync::atomic::AtomicBool,
 }
 
 impl Device {
     pub(crate) fn open(info: ffi::Info) -> Result<Device> {
         let bytes = info.key_bytes();
         let domain = Arc::new(ffi::Domain::open(info)?);
-        Ok(Device { domain, keys: Mutex::new(Keys::new(bytes)) })
+        Ok(Device {
+            domain,
+            keys: Mutex::new(Keys::new(bytes)),
+            #[cfg(test)]
+            refuses: std::sync::atomic::AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn info(&self) -> &ffi::Info {
@@ -32,7 +40,7 @@ impl Device {
         ffi::Endpoint::open(&self.domain)
     }
 
-    /// Registers memory of this process for local operations.
+    /// Registers memory of this process for local operations of an endpoint.
     ///
     /// # Safety
     ///
@@ -41,10 +49,11 @@ impl Device {
         self: &Arc<Device>,
         base: *mut u8,
         bytes: usize,
+        used_by: &ffi::Endpoint,
     ) -> Result<Registered> {
         let access = abi::SEND | abi::RECV | abi::READ | abi::WRITE;
         // SAFETY: by the caller's promise.
-        unsafe { self.register_memory(base, bytes, access, None) }
+        unsafe { self.register_memory(base, bytes, access, None, used_by) }
     }
 
     /// Registers a segment for operations of peers, which an endpoint serves.
@@ -53,14 +62,14 @@ impl Device {
         memory: Mapped,
         served_by: &ffi::Endpoint,
     ) -> Result<Registered> {
+        #[cfg(test)]
+        if self.refuses.load(std::sync::atomic::Ordering::SeqCst) {
+            return Err(Error::System { call: "fi_mr_reg", errno: libc::ENOMEM });
+        }
         let access = abi::REMOTE_READ | abi::REMOTE_WRITE | abi::READ | abi::WRITE;
         let (base, bytes) = (memory.base().as_ptr(), memory.bytes() as usize);
         // SAFETY: mapped as long as `memory` exists, which the registration keeps.
-        let registered = unsafe { self.register_memory(base, bytes, access, Some(memory))? };
-        if self.info().requires(abi::MR_ENDPOINT) {
-            registered.region.serve_by(served_by)?;
-        }
-        Ok(registered)
+        unsafe { self.register_memory(base, bytes, access, Some(memory), served_by) }
     }
 
     /// # Safety
@@ -72,11 +81,16 @@ impl Device {
         bytes: usize,
         access: u64,
         memory: Option<Mapped>,
+        endpoint: &ffi::Endpoint,
     ) -> Result<Registered> {
         let taken = TakenKey { key: lock(&self.keys).take()?, device: self.clone() };
         // SAFETY: by the caller's promise.
         let region = unsafe { self.domain.register(base, bytes, access, taken.key)? };
-        Ok(Registered { region, taken, base: base as u64, memory })
+        let registered = Registered { region, taken, base: base as u64, memory };
+        if self.info().requires(abi::MR_ENDPOINT) {
+            registered.region.serve_by(endpoint)?;
+        }
+        Ok(registered)
     }
 }
 

@@ -5,17 +5,18 @@
 //! an operation on memory counts as done when its bytes have landed (delivery, not transmission),
 //! and whoever goes one way after a fence waits for what went the other way before it.
 
+mod state;
+
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farside_fabric::record::Records;
 use farside_fabric::{
-    Accumulate, Atomic, Caps, Connection, Departure, Effort, Error, Event, Hint, JobState, JobView,
-    Loss, Node, OldValue, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Shape, Started,
-    Ticket, Topology, Wait, Wake, Width, Word, forward,
+    Accumulate, Atomic, Caps, Connection, Error, Event, Hint, JobState, JobView, Node, OldValue,
+    PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Shape, Started, Ticket, Topology,
+    Wait, Wake, Width, Word, forward,
 };
-use farside_nic::{Buffer, Loan, Owed, PeerAddress, RemoteKey};
+use farside_nic::{Buffer, Loan, Owed, PeerAddress, Registration, RemoteKey};
 use farside_shm::Job;
 use rustc_hash::FxHashSet;
 
@@ -137,22 +138,33 @@ impl Endpoint {
             .then_some(piece))
     }
 
-    /// How a segment is named. Asked once for each, and only about memory that is there.
-    fn key(&self, rank: Rank, segment: SegmentId) -> Result<RemoteKey> {
-        if let Some(key) = self.keys.get(rank, segment) {
-            return Ok(key);
-        }
-        let key = self.inner.remote_key(rank, segment)?;
-        self.keys.insert(rank, segment, key);
-        Ok(key)
+    /// How a segment is named, if the interface there has registered it. Asked once for each, and
+    /// only about memory that is there.
+    fn key(&self, rank: Rank, segment: SegmentId) -> Result<Option<RemoteKey>> {
+        let known = match self.keys.get(rank, segment) {
+            Some(known) => known,
+            None => {
+                let asked = self.inner.remote_key(rank, segment)?;
+                self.keys.insert(rank, segment, asked);
+                asked
+            }
+        };
+        Ok(match known {
+            Registration::Key(key) => Some(key),
+            Registration::Refused => None,
+        })
     }
 
-    /// Where a piece of a region is.
-    fn far(&self, region: &Region<'_>, piece: Piece) -> Result<Far> {
-        let key = self.key(region.rank, region.segment)?;
+    /// Where a region is, if it goes straight to memory: it is one long piece, and the interface
+    /// there reaches it.
+    fn far(&self, region: &Region<'_>) -> Result<Option<Far>> {
+        let Some(piece) = self.straight(region)? else { return Ok(None) };
+        self.inner.must_be_alive(region.rank)?;
+        region.check(u64::MAX)?;
+        let Some(key) = self.key(region.rank, region.segment)? else { return Ok(None) };
         region.check(key.bytes)?;
         debug_assert!(piece.offset + piece.bytes <= key.bytes);
-        self.far_at(region.rank, key, piece.offset)
+        self.far_at(region.rank, key, piece.offset).map(Some)
     }
 
     fn far_at(&self, rank: Rank, key: RemoteKey, offset: u64) -> Result<Far> {
@@ -163,7 +175,7 @@ impl Endpoint {
     /// Tries until the provider takes an operation for `peer`, and not too many are under way.
     fn insist(&self, peer: Rank, mut start: impl FnMut() -> Result<bool>) -> Result<()> {
         let mut failed = None;
-        self.inner.drive_until_done(peer, || {
+        self.drive_until(peer, || {
             if !self.endpoint.has_room() {
                 return false;
             }
@@ -176,6 +188,22 @@ impl Endpoint {
             }
         })?;
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Waits until `done`, or fails if `peer` is lost. What is queued does not wait for other nodes
+    /// that are.
+    fn drive_until(&self, peer: Rank, mut done: impl FnMut() -> bool) -> Result<()> {
+        self.inner.drive_until_done(peer, || {
+            self.make_room();
+            done()
+        })
+    }
+
+    /// Lets what is under way to lost nodes take no room from other operations.
+    fn make_room(&self) {
+        if !self.endpoint.has_room() && self.any_lost() {
+            self.abandon_the_lost();
+        }
     }
 
     /// Before an operation on memory: what went as messages before the last fence has landed, and
@@ -210,7 +238,7 @@ impl Endpoint {
         if has_landed() {
             return Ok(());
         }
-        let done = self.inner.drive_until_done(peer, has_landed);
+        let done = self.drive_until(peer, has_landed);
         if done.is_err() {
             self.abandon_the_lost();
         }
@@ -236,7 +264,13 @@ impl Endpoint {
         Ok(match self.atomics {
             Atomics::Agent => false,
             _ if at.width == Width::Pair => false,
-            Atomics::Native => !self.is_near(at.rank)?,
+            // If the interface does not reach it, the agent is as good.
+            Atomics::Native => {
+                !self.is_near(at.rank)? && {
+                    self.inner.must_be_alive(at.rank)?;
+                    self.key(at.rank, at.segment)?.is_some()
+                }
+            }
             Atomics::Apart => true,
         })
     }
@@ -246,21 +280,26 @@ impl Endpoint {
     fn far_word(&self, at: Word, op: Atomic, is_posted: bool) -> Result<(Far, FarAtomic)> {
         self.inner.must_be_alive(at.rank)?;
         op.check(at.width)?;
-        let key = self.key(at.rank, at.segment)?;
+        // The agent's atomics would not exclude those of the interface.
+        let key = self.key(at.rank, at.segment)?.ok_or_else(|| Error::Unsupported {
+            what: format!(
+                "an atomic on memory of {} that its network interface refuses to register; try \
+                 --provider '{}/atomics=agent', or a higher limit of locked memory",
+                at.rank,
+                self.transport.settings().provider.as_deref().unwrap_or_default()
+            ),
+        })?;
         at.check(key.bytes)?;
         let to = self.far_at(at.rank, key, at.offset)?;
         let counts = is_posted && to.node != self.inner.node() && self.counts(at.segment);
         Ok((to, FarAtomic { node: to.node, at, op, counts }))
     }
 
-    fn put_straight(&self, to: &Region<'_>, piece: Piece, bytes: &[u8]) -> Result<()> {
-        self.inner.must_be_alive(to.rank)?;
-        to.check(u64::MAX)?;
+    fn put_straight(&self, to: &Region<'_>, far: Far, bytes: &[u8]) -> Result<()> {
         to.check_length(bytes.len())?;
-        let far = self.far(to, piece)?;
         self.settle(to.rank)?;
         let counts = self.counts(to.segment);
-        let write = self.endpoint.with(|transfers| transfers.begin_write(far.node, counts));
+        let write = self.endpoint.with(|transfers| transfers.begin_write(far, counts));
         let mut parts = bytes.chunks(STAGE_BYTES).enumerate();
         let started = parts.try_for_each(|(at, part)| {
             let far = Far { offset: far.offset + (at * STAGE_BYTES) as u64, ..far };
@@ -275,7 +314,7 @@ impl Endpoint {
     fn begin(&self, peer: Rank, begin: impl FnOnce(&mut Transfers) -> u64) -> Result<u64> {
         let has_room = || self.endpoint.with(|transfers| transfers.fetching() < FETCHES_MAX);
         if !has_room() {
-            self.inner.drive_until_done(peer, has_room)?;
+            self.drive_until(peer, has_room)?;
         }
         let ticket = self.endpoint.begin(begin);
         self.inner.start_progress();
@@ -297,35 +336,8 @@ impl Drop for Endpoint {
     }
 }
 
-impl JobState for Endpoint {
-    fn peer_state(&self, peer: Rank) -> PeerState {
-        self.inner.job().peer_state(peer)
-    }
-
-    fn departure(&self, peer: Rank) -> Departure {
-        self.inner.job().state.departure(peer)
-    }
-
-    fn note_cause(&self, cause: Option<Loss>) {
-        self.inner.job().state.note_cause(cause);
-    }
-
-    fn leave(&self) {
-        self.inner.job().state.leave();
-    }
-
-    fn records(&self) -> Option<Records> {
-        self.inner.job().state.records()
-    }
-
-    fn effort(&self) -> Effort {
-        let inner = self.inner.job().state.effort();
-        Effort { naps: inner.naps + self.naps.get(), ..inner }
-    }
-}
-
 impl Connection for Endpoint {
-    forward! { to .inner: register map call serve relax wake landings clock watch }
+    forward! { to .inner: register map call serve relax wake landings clock probe }
 
     fn job(&self) -> JobView<'_> {
         JobView { caps: &self.caps, state: self, ..self.inner.job() }
@@ -339,8 +351,8 @@ impl Connection for Endpoint {
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
-        match self.straight(to)? {
-            Some(piece) => self.put_straight(to, piece, bytes),
+        match self.far(to)? {
+            Some(far) => self.put_straight(to, far, bytes),
             None => {
                 self.settle_writes(to.rank)?;
                 self.inner.put(to, bytes)
@@ -349,13 +361,11 @@ impl Connection for Endpoint {
     }
 
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8, hint: Hint) -> Result<Started> {
-        let Some(piece) = self.straight(from)? else {
+        let Some(far) = self.far(from)? else {
             // SAFETY: by the caller's promise.
             return unsafe { self.inner.get(from, into, hint) };
         };
-        self.inner.must_be_alive(from.rank)?;
-        let far = self.far(from, piece)?;
-        let bytes = piece.bytes as usize;
+        let bytes = from.shape.bytes()? as usize;
         // SAFETY: valid and ours alone until the operation has completed, by the caller's promise;
         // it is not touched after that, nor after it was cancelled.
         let buffer = unsafe { Buffer::new(into, bytes) };
@@ -365,18 +375,16 @@ impl Connection for Endpoint {
     }
 
     unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started> {
-        let Some(piece) = self.straight(to)? else {
+        let Some(far) = self.far(to)? else {
             self.settle_writes(to.rank)?;
             // SAFETY: by the caller's promise.
             return unsafe { self.inner.put_nb(to, from, hint) };
         };
-        self.inner.must_be_alive(to.rank)?;
-        let far = self.far(to, piece)?;
+        let bytes = to.shape.bytes()? as usize;
         self.settle(to.rank)?;
         // SAFETY: readable and unchanged until the operation has completed, by the caller's
         // promise; it is not touched after that, nor after it was cancelled.
-        let loan =
-            unsafe { Loan::new(std::slice::from_raw_parts(from, piece.bytes as usize), None) };
+        let loan = unsafe { Loan::new(std::slice::from_raw_parts(from, bytes), None) };
         let counts = self.counts(to.segment);
         let ticket = self.begin(to.rank, |transfers| transfers.lend(far, loan, counts))?;
         // What is short is on its way already.
@@ -427,7 +435,7 @@ impl Connection for Endpoint {
         let is_apart = self.atomics == Atomics::Apart && self.is_native(at)?;
         if at.rank != to.rank
             || is_apart
-            || (bytes.len() >= SIGNALLED_BYTES && self.straight(to)?.is_some())
+            || (bytes.len() >= SIGNALLED_BYTES && self.far(to)?.is_some())
         {
             self.put(to, bytes)?;
             self.fence()?;
@@ -443,6 +451,11 @@ impl Connection for Endpoint {
         let State { touched, fenced, .. } = &mut *state;
         fenced.extend(touched.drain());
         drop(state);
+        if !self.caps.cpu_coherent {
+            // Near memory is written without asking, so what the interface changes there lands
+            // first.
+            self.await_writes(self.inner.job().rank, self.inner.node())?;
+        }
         self.inner.fence()
     }
 
@@ -456,7 +469,7 @@ impl Connection for Endpoint {
             state.touched.remove(&node);
             state.fenced.remove(&node);
         }
-        match self.endpoint.with(|transfers| transfers.failure(node)) {
+        match self.endpoint.with(|transfers| transfers.failure(peer)) {
             None => Ok(()),
             Some(error) => {
                 self.inner.must_be_alive(peer)?;
@@ -468,6 +481,7 @@ impl Connection for Endpoint {
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
         let Some(transfer) = direct(ticket) else { return self.inner.poll(ticket) };
         if !self.is_done(transfer) {
+            self.make_room();
             self.inner.drive_once();
         }
         self.endpoint.with(|transfers| transfers.take(transfer))
@@ -481,7 +495,7 @@ impl Connection for Endpoint {
             // If the peer is lost, so is the rest.
             let is_returned =
                 || self.endpoint.with(|transfers| transfers.lent_to(transfer)).is_none();
-            let _ = self.inner.drive_until_done(peer, is_returned);
+            let _ = self.drive_until(peer, is_returned);
         }
         self.endpoint.with(|transfers| transfers.cancel(transfer));
     }
@@ -493,7 +507,13 @@ impl Connection for Endpoint {
                 self.block_after_a_loss(wait)
             }
             Event::Done(ticket) => match direct(ticket) {
-                Some(transfer) => self.inner.block_until(wait, &mut || self.is_done(transfer)),
+                Some(transfer) => {
+                    if losses {
+                        // It may be queued behind them.
+                        self.abandon_the_lost();
+                    }
+                    self.inner.block_until(wait, &mut || self.is_done(transfer))
+                }
                 None => self.inner.block(wait),
             },
             Event::Words(_) => self.inner.block(wait),

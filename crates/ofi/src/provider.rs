@@ -84,17 +84,14 @@ fn listed(mut names: Vec<String>) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-/// Asks for providers with atomics first, then, for those that have none, without.
+/// Asks for one provider with atomics first, and without if it has none. Of all of them it is not
+/// asked who has some: an interface without atomics comes before software that has them.
 fn ask(library: &Arc<Library>, provider: Option<&str>, at: Option<IpAddr>) -> Result<InfoList> {
-    let with = InfoList::find(library, &Wanted { provider, at, caps: abi::ATOMIC })?;
-    let mut entries = with.iter();
-    let is_enough = match provider {
-        Some(name) => entries.any(|entry| entry.name() == name),
-        None => entries.next().is_some(),
-    };
-    drop(entries);
-    if is_enough {
-        return Ok(with);
+    if let Some(name) = provider {
+        let with = InfoList::find(library, &Wanted { provider, at, caps: abi::ATOMIC })?;
+        if with.iter().any(|entry| entry.name() == name) {
+            return Ok(with);
+        }
     }
     InfoList::find(library, &Wanted { provider, at, caps: 0 })
 }

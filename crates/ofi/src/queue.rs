@@ -53,7 +53,7 @@ impl Remote {
 
 /// An endpoint with its operations.
 pub(crate) struct Queue {
-    /// The first field is dropped first: afterwards no operation uses the memory in `state`.
+    /// Once it is closed, no operation uses the memory in `state`.
     endpoint: ffi::Endpoint,
     device: Arc<Device>,
     message_bytes: usize,
@@ -61,12 +61,21 @@ pub(crate) struct Queue {
     state: Mutex<State>,
 }
 
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // The library may refuse, as some providers do while memory is bound to the endpoint. What
+        // operations may still use stays.
+        if !self.endpoint.close() {
+            std::mem::forget(std::mem::take(&mut *lock(&self.state)));
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     operations: Vec<Operation>,
     free: Vec<usize>,
     stages: Vec<Stage>,
-    under_way: usize,
 }
 
 /// An operation, and the memory that it uses while it is under way.
@@ -116,7 +125,8 @@ impl Queue {
             state: Mutex::default(),
         };
         let mut state = lock(&queue.state);
-        for stage in stage::new(&queue.device, sizes.receives, queue.stage_bytes)? {
+        for stage in stage::new(&queue.device, &queue.endpoint, sizes.receives, queue.stage_bytes)?
+        {
             queue.receive(&mut state, stage)?;
         }
         drop(state);
@@ -133,7 +143,12 @@ impl Queue {
 
     fn stage(&self, state: &mut State) -> Result<Stage> {
         if state.stages.is_empty() {
-            state.stages.extend(stage::new(&self.device, STAGES, self.stage_bytes)?);
+            state.stages.extend(stage::new(
+                &self.device,
+                &self.endpoint,
+                STAGES,
+                self.stage_bytes,
+            )?);
         }
         state
             .stages
@@ -159,9 +174,7 @@ impl Queue {
         let operation = &mut state.operations[index];
         (operation.what, operation.stage) = (what, stage);
         let posted = post(operation);
-        if posted == Posted::Yes {
-            state.under_way += usize::from(what != What::Receive);
-        } else {
+        if posted != Posted::Yes {
             operation.what = What::Nothing;
             state.stages.extend(operation.stage.take());
             state.free.push(index);
@@ -290,11 +303,6 @@ impl Queue {
             .all(|&op| atomic_call(width, op).is_some_and(|call| self.endpoint.has_atomic(call)))
     }
 
-    /// Returns the number of operations under way, receives aside.
-    pub(crate) fn under_way(&self) -> usize {
-        lock(&self.state).under_way
-    }
-
     /// Returns a file to sleep at, if the provider has one and nothing has completed since it was
     /// polled.
     pub(crate) fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -319,7 +327,6 @@ impl Queue {
         let what = std::mem::replace(&mut operation.what, What::Nothing);
         let stage = operation.stage.take();
         state.free.push(index);
-        state.under_way -= usize::from(!matches!(what, What::Receive | What::Nothing));
         drop(state);
         let bytes = stage.as_ref().map_or(&[][..], Stage::bytes);
         match (what, outcome) {

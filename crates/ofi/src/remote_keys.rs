@@ -1,9 +1,9 @@
-//! The remote keys of far segments, as far as a rank has asked for them.
+//! The remote keys of far segments, as far as a rank has asked for them and they have one.
 
 use std::sync::Mutex;
 
 use farside_fabric::{Rank, SegmentId};
-use farside_nic::RemoteKey;
+use farside_nic::Registration;
 use rustc_hash::FxHashMap;
 
 use crate::lock::lock;
@@ -12,15 +12,15 @@ use crate::lock::lock;
 /// frees its own part of it: a segment is freed by all its members.
 #[derive(Default)]
 pub(crate) struct RemoteKeys {
-    known: Mutex<FxHashMap<SegmentId, FxHashMap<Rank, RemoteKey>>>,
+    known: Mutex<FxHashMap<SegmentId, FxHashMap<Rank, Registration>>>,
 }
 
 impl RemoteKeys {
-    pub(crate) fn get(&self, rank: Rank, segment: SegmentId) -> Option<RemoteKey> {
+    pub(crate) fn get(&self, rank: Rank, segment: SegmentId) -> Option<Registration> {
         lock(&self.known).get(&segment)?.get(&rank).copied()
     }
 
-    pub(crate) fn insert(&self, rank: Rank, segment: SegmentId, key: RemoteKey) {
+    pub(crate) fn insert(&self, rank: Rank, segment: SegmentId, key: Registration) {
         lock(&self.known).entry(segment).or_default().insert(rank, key);
     }
 

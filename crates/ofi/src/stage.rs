@@ -11,7 +11,7 @@ use std::sync::Arc;
 use farside_fabric::Result;
 
 use crate::device::{Device, Registered};
-use crate::ffi::abi;
+use crate::ffi::{self, abi};
 
 /// The memory of one operation: a part of a slab.
 pub(crate) struct Stage {
@@ -62,9 +62,10 @@ impl Stage {
     }
 }
 
-/// Makes so many stages of so many bytes each.
+/// Makes so many stages of so many bytes each, which an endpoint uses.
 pub(crate) fn new(
     device: &Arc<Device>,
+    endpoint: &ffi::Endpoint,
     count: usize,
     each: usize,
 ) -> Result<impl Iterator<Item = Stage> + use<>> {
@@ -73,7 +74,7 @@ pub(crate) fn new(
     let mut slab = Slab { base, bytes, registered: None };
     if device.info().requires(abi::MR_LOCAL) {
         // SAFETY: the slab drops the registration before it frees the memory.
-        slab.registered = Some(unsafe { device.register_own(base, bytes)? });
+        slab.registered = Some(unsafe { device.register_own(base, bytes, endpoint)? });
     }
     let slab = Arc::new(slab);
     Ok((0..count).map(move |at| Stage { slab: slab.clone(), at: at * each, bytes: each }))

@@ -17,6 +17,9 @@ use crate::queue::Remote;
 
 /// A transfer of so many bytes takes long enough for its caller to compute meanwhile.
 const LONG_BYTES: usize = 16 << 10;
+/// The number of peers that are found busy in one look at the queue: a part is copied before the
+/// provider says that its peer takes nothing.
+const BUSY_MAX: usize = 16;
 
 /// The far memory of a transfer.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +52,10 @@ pub(crate) struct FarAtomic {
 #[derive(Default)]
 pub(crate) struct Transfers {
     nodes: FxHashMap<Node, NodeTraffic>,
+    /// The number of parts under way to nodes that are not lost.
+    under_way: usize,
+    /// The first failure of what was written to each rank.
+    failures: FxHashMap<Rank, Error>,
     parts: FxHashMap<u64, Part>,
     writes: FxHashMap<u64, Write>,
     fetches: FxHashMap<u64, Fetch>,
@@ -64,18 +71,20 @@ pub(crate) struct Transfers {
 /// What is under way to a node.
 #[derive(Default)]
 struct NodeTraffic {
+    /// The number of parts that the provider has and has not completed.
+    under_way: usize,
     /// The number of operations without a ticket.
     posted: usize,
     /// The number of operations that may change a word.
     wakes: usize,
     /// The number of operations that count as landings.
     landings: usize,
-    failure: Option<Error>,
     is_lost: bool,
 }
 
 /// An operation that writes.
 struct Write {
+    rank: Rank,
     node: Node,
     left: usize,
     /// More parts may follow.
@@ -97,8 +106,8 @@ pub(crate) enum Part {
     Write(u64),
     /// An atomic without a ticket has been executed.
     Post(FarAtomic),
-    /// Bytes of a fetch have been read, from this offset on.
-    Read(u64, usize),
+    /// Bytes of a fetch have been read from a node, from this offset on.
+    Read(u64, Node, usize),
     /// An atomic has returned what its word held.
     Word(u64, FarAtomic),
 }
@@ -128,12 +137,13 @@ impl Transfers {
     }
 
     /// Begins a write, whose parts follow until [`Transfers::end_write`].
-    pub(crate) fn begin_write(&mut self, node: Node, counts: bool) -> u64 {
+    pub(crate) fn begin_write(&mut self, to: Far, counts: bool) -> u64 {
+        let Far { rank, node, .. } = to;
         let toward = self.nodes.entry(node).or_default();
         toward.posted += 1;
         toward.landings += usize::from(counts);
         let number = self.number();
-        self.writes.insert(number, Write { node, left: 0, is_open: true, counts });
+        self.writes.insert(number, Write { rank, node, left: 0, is_open: true, counts });
         number
     }
 
@@ -184,7 +194,7 @@ impl Transfers {
 
     /// Begins a put of lent bytes, which are returned when all parts have been started.
     pub(crate) fn lend(&mut self, to: Far, loan: Loan, counts: bool) -> u64 {
-        let write = self.begin_write(to.node, counts);
+        let write = self.begin_write(to, counts);
         let ticket = self.number();
         let bytes = loan.bytes().len();
         self.fetches
@@ -210,53 +220,64 @@ impl Transfers {
     }
 
     /// Starts the next queued part, of at most `part_bytes`: `start` hands it to the provider.
-    /// Returns false if nothing was started.
+    /// Peers for which the provider takes nothing now are added to `busy`, and wait behind all
+    /// others. Returns false if nothing was started.
     pub(crate) fn start_next(
         &mut self,
         part_bytes: usize,
-        start: impl FnOnce(Far, Start<'_>, u64) -> Posted,
+        busy: &mut Vec<u64>,
+        mut start: impl FnMut(Far, Start<'_>, u64) -> Posted,
     ) -> bool {
-        let tag = self.number();
-        let Some(queued) = self.queued.front_mut() else { return false };
-        let (at, length) = (queued.at, part_bytes.min(queued.bytes - queued.at));
-        let to = Far { offset: queued.to.offset + at as u64, ..queued.to };
-        let (posted, part) = match &queued.lent {
-            Some((write, loan)) => {
-                (start(to, Start::Write(&loan.bytes()[at..at + length]), tag), Part::Write(*write))
+        loop {
+            if busy.len() >= BUSY_MAX {
+                return false;
             }
-            None => (start(to, Start::Read(length), tag), Part::Read(queued.ticket, at)),
-        };
-        let ticket = queued.ticket;
-        queued.at += length;
-        let is_last = queued.at >= queued.bytes;
-        match self.started(tag, part, posted) {
-            Ok(true) => {
-                if is_last {
-                    self.dequeue(ticket);
+            let tag = self.number();
+            let is_startable = |queued: &Queued| !busy.contains(&queued.to.peer);
+            let Some(index) = self.queued.iter().position(is_startable) else { return false };
+            let Queued { ticket, to, at, bytes, ref lent } = self.queued[index];
+            let length = part_bytes.min(bytes - at);
+            let far = Far { offset: to.offset + at as u64, ..to };
+            let (posted, part) = match lent {
+                Some((write, loan)) => {
+                    let part = &loan.bytes()[at..at + length];
+                    (start(far, Start::Write(part), tag), Part::Write(*write))
                 }
-                true
+                None => (start(far, Start::Read(length), tag), Part::Read(ticket, to.node, at)),
+            };
+            match self.started(tag, part, posted) {
+                Ok(true) if at + length < bytes => self.queued[index].at += length,
+                Ok(true) => self.dequeue(ticket),
+                Ok(false) => {
+                    busy.push(to.peer);
+                    self.defer(to.peer);
+                    continue;
+                }
+                Err(error) => self.fail_queued(index, error),
             }
-            Ok(false) => {
-                if let Some(queued) = self.queued.front_mut() {
-                    queued.at = at;
-                }
-                false
-            }
-            Err(error) => {
-                let failed = self
-                    .queued
-                    .front()
-                    .and_then(|queued| queued.lent.as_ref().map(|_| queued.to.node));
-                if let Some(node) = failed {
-                    self.nodes.entry(node).or_default().failure.get_or_insert(error.clone());
-                }
-                if let Some(fetch) = self.fetches.get_mut(&ticket) {
-                    fetch.outcome = Err(error);
-                }
-                self.dequeue(ticket);
-                true
-            }
+            return true;
         }
+    }
+
+    /// Lets the transfers of a peer wait behind all others, in their order.
+    fn defer(&mut self, peer: u64) {
+        let queued = std::mem::take(&mut self.queued).into_iter();
+        let (deferred, others): (VecDeque<Queued>, _) =
+            queued.partition(|queued| queued.to.peer == peer);
+        self.queued = others;
+        self.queued.extend(deferred);
+    }
+
+    /// Ends a queued transfer of which the provider will never take the rest.
+    fn fail_queued(&mut self, index: usize, error: Error) {
+        let Queued { ticket, to, ref lent, .. } = self.queued[index];
+        if lent.is_some() {
+            self.failures.entry(to.rank).or_insert_with(|| error.clone());
+        }
+        if let Some(fetch) = self.fetches.get_mut(&ticket) {
+            fetch.outcome = Err(error);
+        }
+        self.dequeue(ticket);
     }
 
     /// Removes a transfer from the queue: all its parts have been started, or it is abandoned. What
@@ -289,13 +310,16 @@ impl Transfers {
             Posted::Busy => return Ok(false),
             Posted::No(error) => return Err(error),
         }
+        let toward = self.nodes.entry(self.node_of(&part)).or_default();
+        toward.under_way += 1;
+        self.under_way += usize::from(!toward.is_lost);
         match &part {
             Part::Write(write) => {
                 if let Some(write) = self.writes.get_mut(write) {
                     write.left += 1;
                 }
             }
-            Part::Read(ticket, _) => self.expect(*ticket),
+            Part::Read(ticket, ..) => self.expect(*ticket),
             Part::Post(atomic) => {
                 let toward = self.nodes.entry(atomic.node).or_default();
                 toward.posted += 1;
@@ -311,6 +335,21 @@ impl Transfers {
         Ok(true)
     }
 
+    /// Returns the node that a part goes to. A write exists as long as its parts.
+    fn node_of(&self, part: &Part) -> Node {
+        match part {
+            Part::Write(number) => self.writes.get(number).map_or(Node(0), |write| write.node),
+            Part::Read(_, node, _) => *node,
+            Part::Post(atomic) | Part::Word(_, atomic) => atomic.node,
+        }
+    }
+
+    /// Returns the number of parts under way, to lost nodes aside: those may take a quarter of an
+    /// hour to fail.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
     fn expect(&mut self, ticket: u64) {
         if let Some(fetch) = self.fetches.get_mut(&ticket) {
             fetch.left += 1;
@@ -321,12 +360,15 @@ impl Transfers {
     pub(crate) fn settle(&mut self, tag: u64, outcome: Result<&[u8]>) {
         let Some(part) = self.parts.remove(&tag) else { return };
         self.ends += 1;
+        let toward = self.nodes.entry(self.node_of(&part)).or_default();
+        toward.under_way = toward.under_way.saturating_sub(1);
+        self.under_way = self.under_way.saturating_sub(usize::from(!toward.is_lost));
         match part {
             Part::Write(number) => {
                 let Some(write) = self.writes.get_mut(&number) else { return };
                 write.left = write.left.saturating_sub(1);
                 if let Err(error) = outcome {
-                    self.nodes.entry(write.node).or_default().failure.get_or_insert(error);
+                    self.failures.entry(write.rank).or_insert(error);
                 }
                 self.close_write(number);
             }
@@ -335,14 +377,14 @@ impl Transfers {
                 let toward = self.nodes.entry(atomic.node).or_default();
                 toward.posted = toward.posted.saturating_sub(1);
                 if let Err(error) = outcome {
-                    toward.failure.get_or_insert(error);
+                    self.failures.entry(atomic.at.rank).or_insert(error);
                 }
                 if atomic.counts {
                     toward.landings = toward.landings.saturating_sub(1);
                     *self.landed.entry(atomic.node).or_default() += 1;
                 }
             }
-            Part::Read(ticket, at) => {
+            Part::Read(ticket, _, at) => {
                 let Some(fetch) = self.answered(ticket) else { return };
                 let written = outcome.map(|bytes| {
                     fetch.buffer.as_mut().is_some_and(|buffer| buffer.write(at, bytes))
@@ -436,14 +478,17 @@ impl Transfers {
         self.ends
     }
 
-    /// Takes the first failure of a write to a node.
-    pub(crate) fn failure(&mut self, node: Node) -> Option<Error> {
-        self.nodes.get_mut(&node)?.failure.take()
+    /// Takes the first failure of what was written to a rank.
+    pub(crate) fn failure(&mut self, rank: Rank) -> Option<Error> {
+        self.failures.remove(&rank)
     }
 
     /// Abandons what is under way to a lost node.
     pub(crate) fn abandon(&mut self, node: Node) {
-        self.nodes.entry(node).or_default().is_lost = true;
+        let toward = self.nodes.entry(node).or_default();
+        if !std::mem::replace(&mut toward.is_lost, true) {
+            self.under_way = self.under_way.saturating_sub(toward.under_way);
+        }
         self.queued.retain(|queued| queued.to.node != node);
         self.changed.retain(|(to, _)| *to != node);
         self.landed.remove(&node);

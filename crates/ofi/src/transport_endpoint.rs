@@ -106,7 +106,7 @@ impl OfiTransportEndpoint {
 
     /// Returns whether one more operation on far memory may be started.
     pub(crate) fn has_room(&self) -> bool {
-        has_room(&self.queue)
+        lock(&self.state).has_room()
     }
 
     /// Calls `act` with the operations on far memory.
@@ -141,20 +141,21 @@ impl OfiTransportEndpoint {
     }
 }
 
-fn has_room(queue: &Queue) -> bool {
-    queue.under_way() < UNDER_WAY_MAX
-}
-
 impl State {
+    fn has_room(&self) -> bool {
+        self.transfers.under_way() < UNDER_WAY_MAX
+    }
+
     /// Starts so many parts of queued transfers, as far as possible.
     fn start_queued(&mut self, queue: &Queue, most: usize) {
         self.is_stalled = false;
+        let mut busy = Vec::new();
         for _ in 0..most {
             if !self.transfers.has_queued() {
                 return;
             }
-            self.is_stalled = !has_room(queue)
-                || !self.transfers.start_next(STAGE_BYTES, |to, part, tag| match part {
+            self.is_stalled = !self.has_room()
+                || !self.transfers.start_next(STAGE_BYTES, &mut busy, |to, part, tag| match part {
                     Start::Write(bytes) => queue.write(to.remote(), bytes, tag),
                     Start::Read(bytes) => queue.read(to.remote(), bytes, tag),
                 });

@@ -110,10 +110,11 @@ impl JobProcesses {
             match self.rank_of(process.pid) {
                 Some(rank) => _ = census.present.insert(rank),
                 // A copy of the daemon that has not become a rank yet, or a process that may not be
-                // looked at.
+                // looked at, or has written over what could be seen.
                 None => {
-                    census.is_growing |=
-                        self::program(process.pid).is_none_or(|own| Some(own) == program)
+                    census.is_growing |= self::program(process.pid)
+                        .is_none_or(|own| Some(own) == program)
+                        || environment(process.pid).is_none_or(|bytes| is_overwritten(&bytes))
                 }
             }
         }
@@ -152,7 +153,10 @@ impl JobProcesses {
     pub(crate) fn describe(&self, census: &Census) -> String {
         match self.gone(census) {
             Some(gone) => gone,
-            None => format!("{} ranks of it run on this machine", census.present.len()),
+            None => match census.present.len() {
+                1 => "1 rank of it runs on this machine".to_owned(),
+                ranks => format!("{ranks} ranks of it run on this machine"),
+            },
         }
     }
 
@@ -196,7 +200,7 @@ impl JobProcesses {
 
     /// A variable of another process, as it was started.
     fn variable(&self, pid: u32, name: &str) -> Option<String> {
-        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let environment = environment(pid)?;
         let mut variables = environment.split(|&byte| byte == 0);
         let value =
             variables.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
@@ -231,6 +235,17 @@ fn process(pid: u32) -> Option<Process> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     Some(Process { pid, parent: fields.next()?.parse().ok()?, is_dead: matches!(state, "Z" | "X") })
+}
+
+/// The environment of a process, as the system shows it.
+fn environment(pid: u32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/environ")).ok()
+}
+
+/// Returns whether a process has put something else where its environment was, as `setproctitle`
+/// does with a title: it begins with no variable then.
+fn is_overwritten(environment: &[u8]) -> bool {
+    !environment.split(|&byte| byte == 0).next().is_some_and(|first| first.contains(&b'='))
 }
 
 fn program(pid: u32) -> Option<PathBuf> {
@@ -277,6 +292,15 @@ mod tests {
         assert_eq!(gone(&[0, 1, 2, 3], &[2, 3]), None);
         // The launcher has not started all of them yet.
         assert_eq!(gone(&[0, 1], &[0, 1, 2]), None);
+    }
+
+    #[test]
+    fn nothing_is_concluded_from_an_environment_that_is_overwritten() {
+        assert!(!is_overwritten(b"PATH=/bin\0PMI_RANK=3\0"));
+        // What a title has left of it, and a title that was shorter.
+        assert!(is_overwritten(b"step 17\0\0\0PMI_RANK=3\0"));
+        assert!(is_overwritten(b"\0\0\0\0"));
+        assert!(is_overwritten(b""));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! How an endpoint works with its port: posting, fetching, waiting.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Condition, Connection as _, Event, Node, Rank, Reply, Result, SegmentId, Started, Ticket, Wait,
-    Wake,
+    Condition, Connection as _, Error, Event, ExitCause, Node, PeerState, Rank, Result, SegmentId,
+    Started, Ticket, Wait, Wake, Width, Word,
 };
 
 use super::Endpoint;
@@ -28,11 +29,20 @@ const LOOKS: u32 = 60;
 /// prefers a thread that is woken to one that has yielded.
 const SLEEPS_FIRST: u32 = 256;
 
+/// How long answers of a rank that served itself may be under way when it is known to have left.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
+/// How long a thread that waits for a call slot sleeps at most.
+pub(crate) const SLOT_PAUSE: Duration = Duration::from_millis(1);
+
 /// The number of fragments of a fetching operation that are asked for at a time.
 const FRAGMENTS_AT_ONCE: u32 = 8;
 
-/// How long a stream that is being opened is waited for.
+/// How long a stream that is being opened is waited for at least and at most, and for how many
+/// round trips between: it takes one for the connection and one for the greeting.
 const STREAM_PATIENCE: Duration = Duration::from_millis(20);
+const STREAM_PATIENCE_MAX: Duration = Duration::from_millis(500);
+const STREAM_ROUND_TRIPS: u64 = 4;
 
 /// How far a port has come.
 pub(crate) enum Worked {
@@ -49,6 +59,11 @@ impl Endpoint {
         Ok(self.state.topology.node_of(peer) == self.state.node)
     }
 
+    /// Returns whether atomics on a near word are those of the processor.
+    pub(crate) fn is_by_processor(&self, at: Word) -> bool {
+        self.state.caps.cpu_coherent || at.width == Width::Pair
+    }
+
     pub(crate) fn check_alive(&self, peer: Rank) -> Result<()> {
         self.job().check_alive(peer)
     }
@@ -57,13 +72,14 @@ impl Endpoint {
         self.state.failures.departures()
     }
 
-    /// Who serves a far rank's memory.
+    /// Who serves a far rank's memory: its node's agent, also that of a rank which has served
+    /// itself and has left.
     pub(crate) fn server_of(&self, peer: Rank) -> Result<ServerId> {
         let node = ServerId(self.state.topology.node_of(peer).0);
-        if self.state.host.is_none() {
+        if self.job().peer_state(peer) == PeerState::Left {
             return Ok(node);
         }
-        let server = ServerId(self.state.topology.nodes() + peer.0);
+        let Some(server) = self.own_server_of(peer) else { return Ok(node) };
         if !self.port().knows(server) {
             let address = self.locate(peer, node)?;
             self.port().learn(server, address);
@@ -71,15 +87,51 @@ impl Endpoint {
         Ok(server)
     }
 
+    /// Returns the server that a rank is for itself, where ranks are.
+    pub(crate) fn own_server_of(&self, peer: Rank) -> Option<ServerId> {
+        self.state.host.is_some().then(|| ServerId(self.state.topology.nodes() + peer.0))
+    }
+
+    /// Returns what fails when `server` answers for `peer` no more: the rank is lost, or it has
+    /// served itself and has left, long enough ago for its last answers to have come.
+    pub(crate) fn answers(&self, peer: Rank, server: ServerId) -> impl Fn() -> Result<()> + '_ {
+        let left = Cell::new(None::<Instant>);
+        move || {
+            self.check_alive(peer)?;
+            if self.own_server_of(peer) != Some(server)
+                || self.job().peer_state(peer) != PeerState::Left
+            {
+                return Ok(());
+            }
+            let since = left.get().unwrap_or_else(Instant::now);
+            left.set(Some(since));
+            if since.elapsed() < LAST_ANSWERS {
+                return Ok(());
+            }
+            self.port().origin.abandon(server);
+            Err(Error::RankLost { rank: peer, how: ExitCause::Left })
+        }
+    }
+
+    /// Waits until what was posted to a server for a rank has landed there.
+    pub(crate) fn flush_server(&self, peer: Rank, server: ServerId) -> Result<()> {
+        {
+            let mut port = self.port();
+            if !port.origin.has_landed(server) {
+                port.origin.push();
+                port.send(server);
+            }
+        }
+        self.drive_until(self.answers(peer, server), |port| port.origin.has_landed(server))?;
+        self.port().origin.complaint(server, peer)
+    }
+
     /// Asks where a rank serves itself, until it does.
     pub(crate) fn locate(&self, peer: Rank, node: ServerId) -> Result<PeerAddress> {
         loop {
             let asked = self.port().origin.locate(node, peer);
-            let alive = || self.check_alive(peer);
-            self.drive_until(alive, |port| port.origin.is_done(asked))?;
-            if let Some(Reply::Word(found)) = self.port().origin.take(asked)?
-                && found != 0
-            {
+            let found = self.await_word(peer, asked)?;
+            if found != 0 {
                 let ip = self.state.table.address(self.state.topology.node_of(peer))?.ip();
                 return Ok(PeerAddress::Socket(SocketAddr::new(ip, found as u16)));
             }
@@ -87,14 +139,16 @@ impl Endpoint {
         }
     }
 
-    /// Gives back the slots of calls of a node that nobody waits for, if they are answered.
-    pub(crate) fn free_abandoned_calls(&self, node: Node) {
-        let mut port = self.port();
-        for slot in lock(&self.state.calls).take_abandoned(node) {
-            port.adopt_call(node, slot);
+    /// Gives back the slots of calls that are answered, of all threads of the rank, and looks after
+    /// those of a node that nobody waits for.
+    pub(crate) fn free_answered_calls(&self, node: Node) {
+        {
+            let mut port = self.port();
+            for slot in lock(&self.state.calls).take_abandoned(node) {
+                port.adopt_call(node, slot);
+            }
         }
-        port.drive();
-        for (node, slot) in port.take_adopted() {
+        for (node, slot) in self.state.progress.take_answered_slots() {
             lock(&self.state.calls).give_back(node, slot);
         }
     }
@@ -193,6 +247,7 @@ impl Endpoint {
     pub(crate) fn port_with_room(
         &self,
         peer: Rank,
+        server: ServerId,
         has_room: impl Fn(&mut Port) -> bool,
     ) -> Result<MutexGuard<'_, Port>> {
         loop {
@@ -201,7 +256,7 @@ impl Endpoint {
                 return Ok(port);
             }
             drop(port);
-            self.drive_until(|| self.check_alive(peer), &has_room)?;
+            self.drive_until(self.answers(peer, server), &has_room)?;
         }
     }
 
@@ -224,7 +279,8 @@ impl Endpoint {
     ) -> Result<()> {
         let server = self.server_of(peer)?;
         for count in 1.. {
-            let mut port = self.port_with_room(peer, |port| !port.origin.is_full(server))?;
+            let mut port =
+                self.port_with_room(peer, server, |port| !port.origin.is_full(server))?;
             let is_last = step(&mut port.origin, server);
             if is_last || count % at_once == 0 {
                 port.send(server);
@@ -249,7 +305,7 @@ impl Endpoint {
             let few = port.origin.outstanding() < OUTSTANDING_MAX as usize;
             !port.origin.is_full(server) && (few || port.origin.has_done())
         };
-        let mut port = self.port_with_room(peer, has_room)?;
+        let mut port = self.port_with_room(peer, server, has_room)?;
         let ticket = begin(&mut port.origin, server);
         port.send(server);
         drop(port);
@@ -265,12 +321,13 @@ impl Endpoint {
             return;
         }
         let begin = Instant::now();
+        let patience = stream_patience(self.port().origin.round_trip_ns(server));
         loop {
             let mut port = self.port();
             if !port.has_background() {
                 port.drive();
             }
-            if !port.open_stream(server) || begin.elapsed() > STREAM_PATIENCE {
+            if !port.open_stream(server) || begin.elapsed() > patience {
                 return;
             }
             drop(port);
@@ -335,12 +392,13 @@ impl Endpoint {
             !port.origin.is_busy()
         };
         self.port().origin.push();
-        // It ends: a node that does not answer is given up, sooner or later.
+        // It ends: a node that does not answer is given up, sooner or later, and so is a rank that
+        // served itself and has left.
         let _ = self.drive_until(|| Ok(()), nobody_left);
     }
 
     pub(crate) fn abandon_the_lost(&self, port: &mut Port) {
-        if self.state.failures.any_lost() {
+        if self.departures() != 0 {
             self.state.abandon_the_lost(port);
         }
     }
@@ -428,5 +486,24 @@ impl Endpoint {
             word.is_none_or(|word| (each.until)(word.load()))
         };
         self.departures() != wait.known_departures || conditions.iter().any(holds)
+    }
+}
+
+/// Returns how long a stream is waited for, over a path with this round trip; zero if none was
+/// measured.
+fn stream_patience(round_trip_ns: u64) -> Duration {
+    let trips = Duration::from_nanos(round_trip_ns.saturating_mul(STREAM_ROUND_TRIPS));
+    trips.clamp(STREAM_PATIENCE, STREAM_PATIENCE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_has_time_for_its_greeting_over_a_longer_way() {
+        assert_eq!(stream_patience(0), STREAM_PATIENCE);
+        assert_eq!(stream_patience(50_000_000), Duration::from_millis(200));
+        assert_eq!(stream_patience(u64::MAX), STREAM_PATIENCE_MAX);
     }
 }

@@ -9,7 +9,7 @@ use farside_shm::Job;
 use super::Endpoint;
 use crate::initiator::port::BackgroundTransfer;
 use crate::node::address_table::AddressTable;
-use crate::transport::{PeerAddress, RemoteKey, TransportEndpoint};
+use crate::transport::{PeerAddress, Registration, TransportEndpoint};
 use crate::wire::ServerId;
 use crate::wire::request::About;
 
@@ -106,8 +106,9 @@ impl Endpoint {
         self.drive_until(|| self.check_alive(peer), |port| port.origin.has_landed(server))
     }
 
-    /// Asks the target's agent for the remote key of a segment.
-    pub fn remote_key(&self, rank: Rank, segment: SegmentId) -> Result<RemoteKey> {
+    /// Asks the target's agent for the remote key of a segment, and waits until the interface there
+    /// has registered it.
+    pub fn remote_key(&self, rank: Rank, segment: SegmentId) -> Result<Registration> {
         let server = ServerId(self.state.topology.node_of(rank).0);
         let ask = |about| {
             let mut port = self.port();
@@ -118,7 +119,7 @@ impl Endpoint {
         let (key, length) = (ask(About::Key), ask(About::Length));
         let key = self.await_word(rank, key);
         let length = self.await_word(rank, length);
-        Ok(RemoteKey::from_word(key?, length? as u64))
+        Ok(Registration::from_word(key?, length? as u64))
     }
 
     /// Deregisters a segment of this rank: when this returns, no direct operation reaches it.
@@ -133,7 +134,8 @@ impl Endpoint {
         self.await_word(rank, asked).map(drop)
     }
 
-    fn await_word(&self, peer: Rank, ticket: Ticket) -> Result<u128> {
+    /// Waits for the word that an agent answers; whatever happens, the ticket is used up.
+    pub(crate) fn await_word(&self, peer: Rank, ticket: Ticket) -> Result<u128> {
         let done = self.drive_until(|| self.check_alive(peer), |port| port.origin.is_done(ticket));
         let mut port = self.port();
         if let Err(error) = done {

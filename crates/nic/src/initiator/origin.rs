@@ -167,6 +167,19 @@ impl<V: Variant> Origin<V> {
         self.peers[server.0 as usize].sender.set_stream(stream);
     }
 
+    /// Learns whether another stream to a server is being opened.
+    pub(crate) fn await_stream(&mut self, server: ServerId, is_coming: bool) {
+        self.peers[server.0 as usize].sender.await_stream(is_coming);
+    }
+
+    /// Returns whether the stream to a server has broken, and what is under way, or next, needs
+    /// another.
+    pub(crate) fn misses_stream(&self, server: ServerId) -> bool {
+        let peer = &self.peers[server.0 as usize];
+        let is_long = |next: &Packet| next.is_long(self.packet_bytes);
+        peer.sender.misses_stream(peer.queue.front().is_some_and(is_long))
+    }
+
     /// Returns the servers to which something is unfinished.
     pub(crate) fn active(&self) -> &[ServerId] {
         &self.active
@@ -175,6 +188,11 @@ impl<V: Variant> Origin<V> {
     /// Returns whether the longest datagram is shorter than what a stream carries.
     pub(crate) fn wants_streams(&self) -> bool {
         self.packet_bytes < LONG_PACKET_BYTES
+    }
+
+    /// Returns the measured round trip of datagrams to a server; zero if none was measured.
+    pub(crate) fn round_trip_ns(&self, server: ServerId) -> u64 {
+        self.peers[server.0 as usize].sender.round_trip_ns()
     }
 
     /// Returns the length of the longest packet of a long transfer.
@@ -198,9 +216,10 @@ impl<V: Variant> Origin<V> {
             self.send_to(server, now_ns, wire);
             let peer = &mut self.peers[server.0 as usize];
             let mut is_gathered = false;
-            peer.sender.repeat_overdue(now_ns, |packet, lent, by_stream| {
+            let seal = |packet: &mut [u8]| wire::seal_again(&self.key, packet);
+            peer.sender.repeat_overdue(now_ns, seal, |packet, by_stream| {
                 is_gathered |= by_stream;
-                send_parts(wire, server, packet, lent, by_stream)
+                send_parts(wire, server, packet, &[], by_stream)
             });
             if is_gathered {
                 wire.flush(server);
@@ -227,7 +246,8 @@ impl<V: Variant> Origin<V> {
             let by_stream = is_long && peer.sender.stream().is_stream();
             // Short packets, which ask for long answers, always find room.
             let has_room = !by_stream || next.is_short(packet_bytes) || wire.has_room(server);
-            if !peer.sender.may_send(by_stream) || !has_room {
+            let is_early = is_long && peer.sender.awaits_stream();
+            if !peer.sender.may_send(by_stream) || !has_room || is_early {
                 break;
             }
             let Some(packet) = peer.pop() else { break };
@@ -238,7 +258,7 @@ impl<V: Variant> Origin<V> {
                 server,
                 port,
                 number,
-                executed: 0,
+                executed: peer.sender.closed(),
                 held: 0,
                 reply_port,
             };
@@ -264,6 +284,7 @@ impl<V: Variant> Origin<V> {
         let may_send = |next: &Packet| {
             let is_long = next.is_long(self.packet_bytes);
             peer.sender.may_send(is_long && peer.sender.stream().is_stream())
+                && !(is_long && peer.sender.awaits_stream())
         };
         peer.is_lost || peer.next().is_some_and(may_send)
     }

@@ -9,6 +9,7 @@
 //! [progress](crate::initiator::progress) thread looks seldom, or drives the port all the time
 //! while it has [background transfers](Port::add_background): then a thread that waits sleeps.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
@@ -47,7 +48,7 @@ pub(crate) struct Port {
     /// Its thread's turns between long packets that it reads.
     turns: Turns,
     /// The transfers that the progress thread drives.
-    background: Vec<BackgroundTransfer>,
+    background: VecDeque<BackgroundTransfer>,
     /// The number of wakeups received.
     wakeups: u64,
     /// Whether the progress thread sleeps although it has background transfers.
@@ -74,13 +75,15 @@ struct Call {
     /// Nobody waits for a call without one, which another port has left.
     handler: Option<HandlerId>,
     answer: Option<FarAnswer>,
+    /// Whether it still has its slot, which is not needed any more once the answer is here.
+    has_slot: bool,
     recall_ns: u64,
     recalls: u32,
 }
 
 impl Call {
     fn new(node: Node, handler: Option<HandlerId>, recall_ns: u64) -> Call {
-        Call { node, handler, answer: None, recall_ns, recalls: 0 }
+        Call { node, handler, answer: None, has_slot: true, recall_ns, recalls: 0 }
     }
 }
 
@@ -102,7 +105,7 @@ impl Port {
             calls: FxHashMap::default(),
             buffer,
             turns: Turns::default(),
-            background: Vec::new(),
+            background: VecDeque::new(),
             wakeups: 0,
             progress_sleeps: false,
             has_news: Arc::default(),
@@ -132,12 +135,12 @@ impl Port {
     pub(crate) fn reset(&mut self) -> Vec<(ServerId, u32)> {
         self.background.clear();
         self.origin.reset();
-        self.calls.drain().map(|(slot, _)| slot).collect()
+        self.calls.drain().filter(|(_, call)| call.has_slot).map(|(slot, _)| slot).collect()
     }
 
     /// Lets the progress thread drive the port until a transfer is complete.
     pub(crate) fn add_background(&mut self, transfer: BackgroundTransfer) {
-        self.background.push(transfer);
+        self.background.push_back(transfer);
     }
 
     /// Returns whether the progress thread drives the port.
@@ -176,7 +179,8 @@ impl Port {
         self.origin.ends() + self.wakeups + direct
     }
 
-    /// Lets the origin know the streams to the servers that it has something for.
+    /// Lets the origin know the streams to the servers that it has something for. Where one has
+    /// broken that packets need, another is opened.
     fn refresh_streams(&mut self) {
         let Port { endpoint, origin, peers, .. } = self;
         let Some(streams) = endpoint.streams() else { return };
@@ -184,6 +188,8 @@ impl Port {
             let server = origin.active()[at];
             if let Some(peer) = peers[server.0 as usize] {
                 origin.set_stream(server, streams.to(peer));
+                let is_coming = origin.misses_stream(server) && streams.open(peer);
+                origin.await_stream(server, is_coming);
             }
         }
     }
@@ -257,12 +263,16 @@ impl Port {
         self.attend();
         if self.has_background() {
             let Port { background, origin, endpoint, .. } = self;
-            background.retain(|transfer| match *transfer {
-                BackgroundTransfer::Answered(ticket) => !origin.is_done(ticket),
+            let mut is_over = |transfer: &BackgroundTransfer| match *transfer {
+                BackgroundTransfer::Answered(ticket) => origin.is_done(ticket),
                 BackgroundTransfer::Direct(transfer) => {
-                    endpoint.direct().is_some_and(|direct| !direct.is_over(transfer))
+                    endpoint.direct().is_none_or(|direct| direct.is_over(transfer))
                 }
-            });
+            };
+            // The oldest alone are looked at: there may be very many behind one that takes long.
+            while background.front().is_some_and(&mut is_over) {
+                background.pop_front();
+            }
             if self.news() != before || !self.has_background() {
                 self.has_news.notify_all();
             }
@@ -379,6 +389,11 @@ impl Port {
         }
     }
 
+    /// Returns whether a call still has its slot.
+    pub(crate) fn call_has_slot(&self, server: ServerId, slot: u32) -> bool {
+        self.calls.get(&(server, slot)).is_some_and(|call| call.has_slot)
+    }
+
     pub(crate) fn forget_call(&mut self, server: ServerId, slot: u32) {
         self.calls.remove(&(server, slot));
     }
@@ -388,13 +403,16 @@ impl Port {
         self.calls.insert((ServerId(node.0), slot), Call::new(node, None, now_ns()));
     }
 
-    /// Takes the slots of calls that nobody waits for and that are answered.
-    pub(crate) fn take_adopted(&mut self) -> Vec<(Node, u32)> {
-        let is_over = |call: &Call| call.handler.is_none() && call.answer.is_some();
-        self.calls
-            .extract_if(|_, call| is_over(call))
-            .map(|((_, slot), call)| (call.node, slot))
-            .collect()
+    /// Takes the slots of calls that are answered. The answers stay, for those who wait for them.
+    pub(crate) fn take_answered_slots(&mut self) -> Vec<(Node, u32)> {
+        let mut slots = Vec::new();
+        self.calls.retain(|&(_, slot), call| {
+            if call.answer.is_some() && std::mem::take(&mut call.has_slot) {
+                slots.push((call.node, slot));
+            }
+            call.handler.is_some() || call.answer.is_none()
+        });
+        slots
     }
 
     /// Takes in answers of calls, and asks for those that are late.

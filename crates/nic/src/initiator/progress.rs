@@ -11,6 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use farside_fabric::Node;
+
 use super::port::Port;
 use crate::clock::LONGEST_SLEEP;
 use crate::lock::lock;
@@ -86,6 +88,20 @@ impl Progress {
         thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
+    /// Drives all ports that no other thread has, and takes the slots of their answered calls: the
+    /// threads of those ports may wait for a slot themselves.
+    pub(crate) fn take_answered_slots(&self) -> Vec<(Node, u32)> {
+        let mut slots = Vec::new();
+        for port in self.shared.ports() {
+            let Ok(mut port) = port.try_lock() else { continue };
+            if !port.has_background() {
+                drive_for_its_thread(&mut port);
+            }
+            slots.append(&mut port.take_answered_slots());
+        }
+        slots
+    }
+
     /// Lets the thread drive the ports that need it, at once.
     pub(crate) fn hurry(&self) {
         let _sleep = lock(&self.shared.sleep);
@@ -106,6 +122,17 @@ impl Drop for Progress {
             // A panic of the thread has been reported by its hook.
             let _ = thread.join();
         }
+    }
+}
+
+/// Drives a port of another thread, which may sleep until what is read here arrives.
+fn drive_for_its_thread(port: &mut Port) {
+    let before = port.news();
+    port.drive();
+    if port.news() != before
+        && let Ok(wakeup) = port.endpoint().wakeup_address()
+    {
+        port.endpoint().wake(wakeup);
     }
 }
 
@@ -190,14 +217,7 @@ impl Shared {
             match port.try_lock() {
                 Ok(mut port) if port.origin.is_busy() || has_direct(&port) => {
                     port.origin.push();
-                    let before = port.news();
-                    port.drive();
-                    // The port's thread may sleep until what was read here arrives.
-                    if port.news() != before
-                        && let Ok(wakeup) = port.endpoint().wakeup_address()
-                    {
-                        port.endpoint().wake(wakeup);
-                    }
+                    drive_for_its_thread(&mut port);
                     is_busy = true;
                     if port.origin.has_unsent() || has_direct(&port) {
                         pause = UNSENT;

@@ -104,6 +104,18 @@ mod tests {
         Sent { packet, loan, wants_answer: false, is_long: false, carrier }
     }
 
+    /// Repeats what is overdue, and adds the packets to `repeated`.
+    fn repeat(sender: &mut Sender, now_ns: u64, repeated: &mut Vec<Vec<u8>>) {
+        sender.repeat_overdue(
+            now_ns,
+            |_| {},
+            |packet, _| {
+                repeated.push(packet.to_vec());
+                Carrier::DATAGRAM
+            },
+        );
+    }
+
     #[test]
     fn what_was_lent_is_copied_before_the_lender_uses_it_again() {
         const LATER_NS: u64 = 1_000_000_000;
@@ -114,10 +126,7 @@ mod tests {
         sender.take_over(|part| part.is_none());
         data.fill(9);
         let mut repeated = Vec::new();
-        sender.repeat_overdue(LATER_NS, |packet, lent, _| {
-            repeated.push([packet, lent].concat());
-            Carrier::DATAGRAM
-        });
+        repeat(&mut sender, LATER_NS, &mut repeated);
         assert_eq!(repeated, [[1, 2, 7, 7, 7]]);
     }
 
@@ -129,14 +138,44 @@ mod tests {
         // SAFETY: the bytes outlive the sender's use of them.
         sender.keep(sent(unsafe { Loan::new(&data, None) }), 1);
         let mut repeated = Vec::new();
-        sender.repeat_overdue(LATER_NS, |packet, lent, _| {
-            repeated.push([packet, lent].concat());
-            Carrier::DATAGRAM
-        });
-        sender.repeat_overdue(3 * LATER_NS, |packet, lent, _| {
-            repeated.push([packet, lent].concat());
-            Carrier::DATAGRAM
-        });
+        repeat(&mut sender, LATER_NS, &mut repeated);
+        repeat(&mut sender, 3 * LATER_NS, &mut repeated);
         assert_eq!(repeated, [[1, 2, 7, 7, 7]; 2]);
+        sender.take_over(|part| part.is_none());
+        repeat(&mut sender, 5 * LATER_NS, &mut repeated);
+        assert_eq!(repeated[2], [1, 2, 7, 7, 7], "copied once");
+    }
+
+    /// The memory of another rank, say, which writes it although it must not.
+    #[test]
+    fn a_repetition_is_sealed_anew_with_what_it_carries() {
+        const LATER_NS: u64 = 1_000_000_000;
+        let source = Box::into_raw(Box::new([7u8; 3]));
+        let mut sender: Sender = Sender::new();
+        // SAFETY: one thread at a time reads or writes it, through this pointer.
+        sender.keep(
+            sent(unsafe { Loan::new(std::slice::from_raw_parts(source.cast(), 3), None) }),
+            1,
+        );
+        // SAFETY: as above.
+        unsafe { (*source)[1] = 9 };
+        let sum = |packet: &[u8]| packet[1..].iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+        let mut repeated = Vec::new();
+        for round in [1, 3] {
+            sender.repeat_overdue(
+                round * LATER_NS,
+                |packet| packet[0] = sum(packet),
+                |packet, _| {
+                    repeated.push(packet.to_vec());
+                    Carrier::DATAGRAM
+                },
+            );
+            // SAFETY: as above.
+            unsafe { (*source)[2] = 8 };
+        }
+        assert_eq!(repeated, [[25, 2, 7, 9, 7]; 2]);
+        drop(sender);
+        // SAFETY: it was made of a box, and nobody uses it any more.
+        drop(unsafe { Box::from_raw(source) });
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Receiver<V = Right> {
     held_count: usize,
     /// The answers of executed requests, likewise: the table of return values.
     remembered: Vec<(u64, Box<[u8]>)>,
+    /// The answers up to this one have been given up.
+    forgotten: u64,
     variant: PhantomData<V>,
 }
 
@@ -43,7 +45,14 @@ impl<V: Variant> Receiver<V> {
     pub(crate) fn new() -> Receiver<V> {
         let remembered = (0..Self::TABLE).map(|_| (0, Box::default())).collect();
         let held = vec![None; V::WINDOW as usize];
-        Receiver { executed: 0, held, held_count: 0, remembered, variant: PhantomData }
+        Receiver {
+            executed: 0,
+            held,
+            held_count: 0,
+            remembered,
+            forgotten: 0,
+            variant: PhantomData,
+        }
     }
 
     /// Decides on a request that has arrived. If it must wait for its turn, `body` is copied.
@@ -81,9 +90,6 @@ impl<V: Variant> Receiver<V> {
     /// Records that the next request has been executed, with the answers for repetitions of it.
     pub(crate) fn executed(&mut self, answers: &[u8]) {
         self.executed += 1;
-        if !V::KEEPS_LONG_ENOUGH {
-            self.remembered.fill((0, Box::default()));
-        }
         let entry = &mut self.remembered[(self.executed % Self::TABLE) as usize];
         entry.0 = self.executed;
         if !(answers.is_empty() && entry.1.is_empty()) {
@@ -112,6 +118,20 @@ impl<V: Variant> Receiver<V> {
             *held = Some(body.to_vec());
             self.held_count += 1;
         }
+    }
+
+    /// Gives the answers up to `number` up: the sender has them. What it sent earlier, and arrives
+    /// later, says less.
+    pub(crate) fn forget(&mut self, number: u64) {
+        let number = number.min(self.executed);
+        let first = (self.forgotten + 1).max((number + 1).saturating_sub(Self::TABLE));
+        for number in first..=number {
+            let (kept, answers) = &mut self.remembered[(number % Self::TABLE) as usize];
+            if *kept == number && !answers.is_empty() {
+                *answers = Box::default();
+            }
+        }
+        self.forgotten = self.forgotten.max(number);
     }
 
     /// Returns the answers for a repetition of `number`.
@@ -180,6 +200,27 @@ mod tests {
         assert_eq!(receiver.remembered(1), None);
         assert_eq!(receiver.judge(2, &[]), Verdict::Again);
         assert_eq!(receiver.remembered(2), Some(&[2][..]));
+    }
+
+    #[test]
+    fn answers_are_given_up_when_the_sender_has_them() {
+        let mut receiver = Receiver::<Right>::new();
+        for number in 1..=5 {
+            run(&mut receiver, number, &[number as u8]);
+        }
+        receiver.forget(3);
+        // An earlier request, or a false one.
+        receiver.forget(1);
+        let kept = |receiver: &Receiver, number| receiver.remembered(number).map(<[u8]>::len);
+        assert_eq!([3, 4].map(|number| kept(&receiver, number)), [Some(0), Some(1)]);
+        receiver.forget(u64::MAX);
+        assert_eq!(kept(&receiver, 5), Some(0));
+        for number in 6..=4 * WINDOW {
+            run(&mut receiver, number, &[number as u8]);
+        }
+        receiver.forget(4 * WINDOW - 1);
+        let bytes: usize = receiver.remembered.iter().map(|(_, answers)| answers.len()).sum();
+        assert_eq!(bytes, 1, "the last answer alone may be missing");
     }
 
     #[test]

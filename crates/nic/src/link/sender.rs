@@ -10,6 +10,8 @@
 mod state;
 #[cfg(test)]
 mod streamed;
+#[cfg(test)]
+mod tests;
 mod timing;
 
 use std::collections::VecDeque;
@@ -45,6 +47,10 @@ pub(crate) struct Sender<V = Right> {
     stream_timing: Timing,
     /// The stream to the server, if there is one.
     stream: Carrier,
+    /// Whether there has been one: then requests are under way, or queued, that are long.
+    had_stream: bool,
+    /// Whether another stream to the server is being opened.
+    awaits_stream: bool,
     /// Requests below this number were under way when one was repeated. Their round trips are not
     /// measured, since they may have waited for that one.
     unclear: u64,
@@ -70,6 +76,9 @@ struct Record {
     packet: Vec<u8>,
     /// The end of the packet, while it is lent.
     loan: Option<Loan>,
+    /// Whether the packet has a copy of what is lent. Its lender may change that, although it must
+    /// not: then the tag is not that of what was sent, and no repetition would be accepted.
+    is_copied: bool,
     /// What has carried it last.
     carrier: Carrier,
     /// Whether it, or its answer, is too long for a datagram of the path.
@@ -110,6 +119,8 @@ impl<V: Variant> Sender<V> {
             timing: Timing::default(),
             stream_timing: Timing::default(),
             stream: Carrier::DATAGRAM,
+            had_stream: false,
+            awaits_stream: false,
             unclear: 0,
             repeated: 0,
             variant: PhantomData,
@@ -128,11 +139,41 @@ impl<V: Variant> Sender<V> {
             return;
         }
         self.stream = stream;
+        self.had_stream |= stream.is_stream();
         for record in &mut self.records {
             if record.carrier.is_stream() && record.carrier != stream {
                 (record.carrier, record.sent_ns) = (Carrier::DATAGRAM, 0);
             }
         }
+    }
+
+    /// Learns whether another stream to the server is being opened: long requests wait for it.
+    pub(crate) fn await_stream(&mut self, is_coming: bool) {
+        self.awaits_stream = is_coming;
+    }
+
+    /// Returns whether long requests wait for another stream.
+    pub(crate) fn awaits_stream(&self) -> bool {
+        self.awaits_stream && !self.stream.is_stream()
+    }
+
+    /// Returns whether the stream has broken, and a request needs another: one under way, or the
+    /// next if that is long.
+    pub(crate) fn misses_stream(&self, next_is_long: bool) -> bool {
+        let is_long = |record: &Record| record.is_long && record.is_open::<V>(self.executed);
+        self.had_stream
+            && !self.stream.is_stream()
+            && (next_is_long || self.records.iter().any(is_long))
+    }
+
+    /// Returns whether a record that is due must wait. A long one that no stream carries is a
+    /// datagram of many fragments: it waits for a stream that is being opened, and only as many as
+    /// the network should carry are repeated at a time.
+    fn is_held_back(&self, at: usize) -> bool {
+        let record = &self.records[at];
+        record.is_long
+            && !self.stream.is_stream()
+            && (self.awaits_stream() || at as u64 >= self.allowed)
     }
 
     /// Returns whether one more request may be sent now. How many a stream carries at a time is
@@ -164,6 +205,11 @@ impl<V: Variant> Sender<V> {
         self.records.front().map_or(self.next, |record| record.number)
     }
 
+    /// Returns the number up to which all requests are closed: none of them is repeated.
+    pub(crate) fn closed(&self) -> u64 {
+        if V::KEEPS_LONG_ENOUGH { self.oldest_open() - 1 } else { self.next - 1 }
+    }
+
     /// Returns the number of the next request.
     pub(crate) fn next_number(&self) -> u64 {
         self.next
@@ -179,6 +225,11 @@ impl<V: Variant> Sender<V> {
         let at =
             number.checked_sub(self.oldest_open()).and_then(|at| self.records.get(at as usize));
         at.is_some_and(|record| record.wants_answer && !record.answered)
+    }
+
+    /// Returns the measured round trip of datagrams; zero if none was measured.
+    pub(crate) fn round_trip_ns(&self) -> u64 {
+        self.timing.smooth_ns
     }
 
     /// Returns the number of retransmissions.
@@ -197,6 +248,7 @@ impl<V: Variant> Sender<V> {
             number: self.next,
             packet,
             loan,
+            is_copied: false,
             carrier,
             is_long,
             wants_answer,
@@ -220,7 +272,9 @@ impl<V: Variant> Sender<V> {
     /// Copies what is still lent for the parts that `whose` selects, and returns the loans.
     pub(crate) fn take_over(&mut self, mut whose: impl FnMut(Option<u32>) -> bool) {
         for record in &mut self.records {
-            if let Some(loan) = record.loan.take_if(|loan| whose(loan.part())) {
+            if let Some(loan) = record.loan.take_if(|loan| whose(loan.part()))
+                && !record.is_copied
+            {
                 record.packet.extend_from_slice(loan.bytes());
             }
         }
@@ -285,16 +339,21 @@ impl<V: Variant> Sender<V> {
         is_news
     }
 
-    /// Calls `send` with every request that is overdue, its end if that is lent, and whether it
-    /// goes by stream; `send` returns what carries it.
+    /// Calls `send` with every request that is overdue, and whether it goes by stream; `send`
+    /// returns what carries it. What was lent is copied, and `seal` is called with the copy.
     pub(crate) fn repeat_overdue(
         &mut self,
         now_ns: u64,
-        mut send: impl FnMut(&[u8], &[u8], bool) -> Carrier,
+        seal: impl Fn(&mut [u8]),
+        mut send: impl FnMut(&[u8], bool) -> Carrier,
     ) {
         let timeouts = self.timeouts();
         let (stream, unclear, mut lost) = (self.stream, self.unclear, false);
-        for record in &mut self.records {
+        for at in 0..self.records.len() {
+            if self.is_held_back(at) {
+                continue;
+            }
+            let record = &mut self.records[at];
             if !record.is_open::<V>(self.executed) || now_ns < record.due_ns(timeouts) {
                 continue;
             }
@@ -311,8 +370,12 @@ impl<V: Variant> Sender<V> {
             record.next_then = self.next;
             self.unclear = self.next;
             self.repeated += 1;
-            let lent = record.loan.as_ref().map_or(&[][..], Loan::bytes);
-            record.carrier = send(&record.packet, lent, record.is_long && stream.is_stream());
+            if let Some(loan) = record.loan.as_ref().filter(|_| !record.is_copied) {
+                record.packet.extend_from_slice(loan.bytes());
+                record.is_copied = true;
+                seal(&mut record.packet);
+            }
+            record.carrier = send(&record.packet, record.is_long && stream.is_stream());
         }
         if lost && now_ns.saturating_sub(self.halved_ns) > timeouts.datagram_ns {
             self.halved_ns = now_ns;
@@ -324,8 +387,11 @@ impl<V: Variant> Sender<V> {
     /// Returns the time for the next [`Sender::repeat_overdue`]; `None` if nothing is under way.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let timeouts = self.timeouts();
-        let open = self.records.iter().filter(|record| record.is_open::<V>(self.executed));
-        open.map(|record| record.due_ns(timeouts)).min()
+        let open =
+            self.records.iter().enumerate().filter(|(at, record)| {
+                record.is_open::<V>(self.executed) && !self.is_held_back(*at)
+            });
+        open.map(|(_, record)| record.due_ns(timeouts)).min()
     }
 
     fn timeouts(&self) -> Timeouts {
@@ -373,204 +439,5 @@ impl Record {
         };
         let timeout_ns = timeout_ns.saturating_mul(1 << doublings.min(DOUBLINGS_MAX));
         self.sent_ns.saturating_add(timeout_ns.min(max_ns))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::timing::TIMEOUT_FIRST_NS;
-    use super::*;
-    use crate::link::WINDOW;
-
-    fn sender(count: u64, wants_answer: bool) -> Sender {
-        let mut sender = Sender::new();
-        sender.allowed = WINDOW;
-        for _ in 0..count {
-            sender.keep(empty(wants_answer, Carrier::DATAGRAM), 1);
-        }
-        sender
-    }
-
-    pub(super) fn empty(wants_answer: bool, carrier: Carrier) -> Sent {
-        let is_long = carrier.is_stream();
-        Sent { packet: Vec::new(), loan: None, wants_answer, is_long, carrier }
-    }
-
-    pub(super) fn forget(_: Vec<u8>, _: Option<Loan>) {}
-
-    pub(super) fn reply(number: u64, executed: u64, held: u64) -> Acknowledgement {
-        Acknowledgement { number, executed, held }
-    }
-
-    pub(super) fn overdue(sender: &mut Sender, now_ns: u64) -> usize {
-        let (mut count, sender_stream) = (0, sender.stream());
-        sender.repeat_overdue(now_ns, |_, _, by_stream| {
-            count += 1;
-            if by_stream { sender_stream } else { Carrier::DATAGRAM }
-        });
-        count
-    }
-
-    #[test]
-    fn the_window_is_counted_from_the_oldest_open_request() {
-        let mut sender = sender(WINDOW, true);
-        assert!(!sender.may_send(false));
-        // All were executed, but the first answer is missing: its repetition must still be
-        // answered.
-        for number in 2..=WINDOW {
-            sender.acknowledge(reply(number, WINDOW, 0), 2, forget);
-        }
-        assert!(!sender.may_send(false));
-        assert_eq!(sender.executed(), WINDOW);
-        sender.acknowledge(reply(1, WINDOW, 0), 3, forget);
-        assert!(sender.may_send(false) && sender.is_idle());
-    }
-
-    #[test]
-    fn what_was_posted_needs_no_answer_of_its_own() {
-        let mut sender = sender(10, false);
-        let mut closed = 0;
-        sender.acknowledge(reply(0, 7, 0), 2, |_, _| closed += 1);
-        assert_eq!((closed, sender.executed()), (7, 7));
-    }
-
-    #[test]
-    fn requests_are_repeated_ever_more_seldom_until_they_are_closed() {
-        let mut sender = sender(1, true);
-        assert_eq!(overdue(&mut sender, TIMEOUT_FIRST_NS), 0);
-        assert_eq!(sender.due_ns(), Some(1 + TIMEOUT_FIRST_NS));
-        assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
-        assert_eq!(sender.due_ns(), Some(1 + 2 * TIMEOUT_FIRST_NS));
-        assert_eq!(overdue(&mut sender, 1 + 2 * TIMEOUT_FIRST_NS), 1);
-        assert_eq!(overdue(&mut sender, 1 + 3 * TIMEOUT_FIRST_NS), 1);
-        assert_eq!(
-            sender.due_ns(),
-            Some(1 + 5 * TIMEOUT_FIRST_NS),
-            "three times in vain: the wait is doubled"
-        );
-        // Executed, but not answered: still worth a repetition.
-        sender.acknowledge(reply(0, 1, 0), 4 * TIMEOUT_FIRST_NS, forget);
-        assert_eq!(overdue(&mut sender, 1 + 5 * TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(reply(1, 1, 0), 6 * TIMEOUT_FIRST_NS, forget);
-        assert_eq!((sender.due_ns(), sender.repeated()), (None, 4));
-    }
-
-    #[test]
-    fn a_request_that_others_overtook_is_repeated_at_once() {
-        let mut sender = sender(5, false);
-        // 1 was executed, 3 and 4 have arrived: 2 may be late.
-        sender.acknowledge(reply(0, 1, 0b011), 10, forget);
-        assert_eq!(overdue(&mut sender, 11), 0);
-        // 5 too: 2 is lost.
-        sender.acknowledge(reply(0, 1, 0b111), 12, forget);
-        assert_eq!(overdue(&mut sender, 13), 1);
-        assert_eq!(overdue(&mut sender, 14), 0);
-    }
-
-    #[test]
-    fn a_repetition_that_others_overtook_is_repeated_at_once() {
-        let mut sender = sender(5, false);
-        sender.acknowledge(reply(0, 1, 0b111), 12, forget);
-        assert_eq!(overdue(&mut sender, 13), 1, "2 is lost");
-        for _ in 6..=8 {
-            sender.keep(empty(false, Carrier::DATAGRAM), 14);
-        }
-        // 6 and 7 were sent after 2 was repeated: it may still be late. With 8 it is not.
-        sender.acknowledge(reply(0, 1, 0b1_1111), 15, forget);
-        assert_eq!(overdue(&mut sender, 16), 0);
-        sender.acknowledge(reply(0, 1, 0b11_1111), 17, forget);
-        assert_eq!(overdue(&mut sender, 18), 1);
-    }
-
-    #[test]
-    fn an_answer_that_others_overtook_is_asked_for_at_once() {
-        let mut sender = sender(5, true);
-        for number in [2, 3] {
-            sender.acknowledge(reply(number, 5, 0), 10, forget);
-            assert_eq!(overdue(&mut sender, 11), 0, "the answer to 1 may be late");
-        }
-        sender.acknowledge(reply(4, 5, 0), 12, forget);
-        assert_eq!(overdue(&mut sender, 13), 1);
-        assert_eq!(overdue(&mut sender, 14), 0);
-    }
-
-    #[test]
-    fn what_waited_for_a_repetition_is_no_measure() {
-        let mut sender = sender(3, false);
-        // 1 is lost. 2 and 3 arrive at once, but are executed only when 1 is.
-        sender.acknowledge(reply(0, 0, 0b11), 10, forget);
-        assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(reply(0, 3, 0), 2 * TIMEOUT_FIRST_NS, forget);
-        assert!(sender.is_idle());
-        assert_eq!(sender.timing.smooth_ns, 0);
-    }
-
-    #[test]
-    fn a_reply_that_was_overtaken_marks_no_later_requests_as_arrived() {
-        let mut sender = sender(5, false);
-        // Written when 1 was missing and 2 and 3 had arrived, and then held up on its way while all
-        // five were executed.
-        let late = |sender: &mut Sender| sender.acknowledge(reply(0, 0, 0b011), 20, forget);
-        assert!(sender.acknowledge(reply(0, 5, 0), 10, forget));
-        for _ in 6..=9 {
-            sender.keep(empty(false, Carrier::DATAGRAM), 10);
-        }
-        assert!(!late(&mut sender), "no news");
-        assert_eq!(overdue(&mut sender, 10 + TIMEOUT_MAX_NS), 4, "7 and 8 have not arrived");
-    }
-
-    #[test]
-    fn how_long_an_answer_took_is_measured_once() {
-        let mut sender = sender(2, true);
-        sender.acknowledge(reply(2, 2, 0), 1_000, forget);
-        let known = sender.timing.smooth_ns;
-        // The first is still open, and keeps the second here.
-        sender.acknowledge(reply(0, 2, 0), 1_000_000_000, forget);
-        assert_eq!(sender.timing.smooth_ns, known);
-    }
-
-    #[test]
-    fn a_request_that_was_only_late_is_no_measure() {
-        let mut sender = sender(5, false);
-        sender.acknowledge(reply(0, 1, 0b111), 1_000, forget);
-        let known = sender.timing.smooth_ns;
-        // 2 was taken for lost, but comes before it is repeated.
-        sender.acknowledge(reply(0, 2, 0), 3_600_000_000_000, forget);
-        assert_eq!(sender.timing.smooth_ns, known);
-    }
-
-    #[test]
-    fn a_request_that_came_too_early_is_repeated_when_its_acknowledgement_is_lost() {
-        let mut sender = sender(3, false);
-        // 1 is missing, 2 and 3 have arrived. Then 1 is executed and acknowledged; what was said of
-        // 2 and 3 gets lost.
-        sender.acknowledge(reply(0, 0, 0b11), 10, forget);
-        assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(reply(0, 1, 0), 2 * TIMEOUT_FIRST_NS, forget);
-        assert_eq!(
-            overdue(&mut sender, 3 * TIMEOUT_FIRST_NS),
-            1,
-            "only 2: its acknowledgement will tell of 3, too"
-        );
-    }
-
-    #[test]
-    fn an_answer_to_nothing_that_was_sent_changes_nothing() {
-        for nothing in [99, u64::MAX - 1, u64::MAX] {
-            let mut sender = sender(2, true);
-            sender.acknowledge(reply(nothing, nothing, u64::MAX), 10, forget);
-            assert_eq!(sender.executed(), 2);
-            assert!(!sender.is_idle(), "answers are still missing");
-        }
-    }
-
-    #[test]
-    fn a_request_can_be_sent_more_often_than_is_counted() {
-        let mut sender = sender(1, true);
-        sender.records[0].sends = u32::MAX - 1;
-        for round in 1..=3 {
-            assert_eq!(overdue(&mut sender, round * 2 * TIMEOUT_MAX_NS), 1);
-        }
-        assert_eq!(sender.due_ns(), Some(7 * TIMEOUT_MAX_NS), "the wait stays the longest");
     }
 }

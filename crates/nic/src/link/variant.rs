@@ -28,7 +28,7 @@ pub(crate) trait Variant: 'static {
     const CHECKS_GENERATIONS: bool = true;
     /// The server keeps as many answers as the sender may have requests under way.
     const KEEPS_ENOUGH: bool = true;
-    /// The server keeps an answer until no sender can ask for it any more.
+    /// The server keeps an answer until the sender says that it has it, and all before.
     const KEEPS_LONG_ENOUGH: bool = true;
     /// A request that was executed is not executed again.
     const KNOWS_REPETITIONS: bool = true;

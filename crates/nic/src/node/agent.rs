@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use farside_fabric::{ExitCause, Loss, Node, PeerState, Rank};
-use farside_shm::Job;
+use farside_shm::{FarLoss, Job};
 
 use super::address_table::AddressTable;
 use super::liveness::Liveness;
@@ -20,16 +20,13 @@ use crate::lock::lock;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
 use crate::target::refusals::Refusals;
-use crate::target::service::{Arrival, Memory as _, Service};
+use crate::target::service::{Arrival, Service};
 use crate::transport::PeerAddress;
 use crate::wire::request::Request;
 use crate::wire::{self, ServerId};
 
 /// The number of looks for requests before a look for commands.
 const LOOKS: u32 = 256;
-/// The longest that an agent retires, whatever still arrives: recorded datagrams that somebody
-/// sends again are authentic, too.
-const RETIREMENT_MAX: Duration = Duration::from_secs(5);
 /// The longest sleep while ranks are to be told of a loss.
 const UNTOLD: Duration = Duration::from_millis(5);
 
@@ -41,17 +38,19 @@ pub(super) enum Command {
         peer_state: PeerState,
         cause: Option<Loss>,
     },
-    /// Refuses a rank of another node, and tells the ranks of this node that it is lost.
+    /// Refuses ranks of other nodes, and tells the ranks of this node that they are lost.
     Lose {
-        rank: Rank,
-        how: ExitCause,
-        cause: Option<Loss>,
+        losses: Vec<FarLoss>,
         told: Sender<()>,
     },
     /// Asks which nodes are silent.
     Ask(Sender<Vec<Node>>),
-    /// Stops when nothing authentic has arrived for so long.
-    Retire(Duration),
+    /// Stops when nothing authentic has arrived for `silence`, and after `longest` in any case:
+    /// recorded datagrams that somebody sends again are authentic, too.
+    Retire {
+        silence: Duration,
+        longest: Duration,
+    },
     Stop,
 }
 
@@ -89,6 +88,7 @@ pub(super) struct Agent {
 pub(super) struct Retirement {
     /// The silence after which it stops.
     silence: Duration,
+    longest: Duration,
     began_ns: u64,
 }
 
@@ -162,13 +162,13 @@ impl Agent {
                 Command::Stop => return true,
                 // Whoever has asked may have given up.
                 Command::Ask(answer) => _ = answer.send(self.liveness.silent(now_ns())),
-                Command::Lose { rank, how, cause, told } => {
-                    self.lose(rank, how, cause);
+                Command::Lose { losses, told } => {
+                    self.lose(&losses);
                     // It fails only if the node server does not wait any longer.
                     let _ = told.send(());
                 }
-                Command::Retire(silence) => {
-                    self.retirement = Some(Retirement { silence, began_ns: now_ns() });
+                Command::Retire { silence, longest } => {
+                    self.retirement = Some(Retirement { silence, longest, began_ns: now_ns() });
                 }
                 Command::Report { rank, peer_state, cause } => {
                     for node in (0..self.job.topology().nodes()).filter(|&node| node != self.node.0)
@@ -203,16 +203,20 @@ impl Agent {
         }
     }
 
-    /// Refuses a rank, and tells the ranks of this node of its loss.
-    fn lose(&mut self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
-        self.service.memory().note_departure(rank, PeerState::Lost(how), cause);
-        let node = self.job.topology().node_of(rank);
-        let is_lost = |&other: &Rank| {
-            other == rank || matches!(self.job.peer_state(other), PeerState::Lost(_))
-        };
-        // The whole node is cut off, and may live: its agent must not take this one for there.
-        if how == ExitCause::Silent && self.job.topology().ranks_of(node).iter().all(is_lost) {
-            self.give_up(node);
+    /// Refuses ranks, and tells the ranks of this node of their loss.
+    fn lose(&mut self, losses: &[FarLoss]) {
+        self.service.memory().note_losses(losses);
+        let is_silent = |loss: &&FarLoss| loss.how == ExitCause::Silent;
+        for rank in losses.iter().filter(is_silent).map(|loss| loss.rank) {
+            let node = self.job.topology().node_of(rank);
+            let is_lost = |&other: &Rank| {
+                losses.iter().any(|loss| loss.rank == other)
+                    || matches!(self.job.peer_state(other), PeerState::Lost(_))
+            };
+            // The whole node is cut off, and may live: its agent must not take this one for there.
+            if self.job.topology().ranks_of(node).iter().all(is_lost) {
+                self.give_up(node);
+            }
         }
     }
 
@@ -224,26 +228,26 @@ impl Agent {
     }
 
     fn declare_lost(&mut self, node: Node) {
-        // First the service, then the report: a rank that hears of the loss relies on nothing more
-        // arriving from that node.
+        // First the service: a rank that hears of the loss relies on nothing more arriving from
+        // that node. Then the report: a rank may end because of the loss, and whoever learns that
+        // asks what it reacted to.
         self.give_up(node);
-        for &rank in self.job.topology().ranks_of(node) {
-            let silent = PeerState::Lost(ExitCause::Silent);
-            self.service.memory().note_departure(rank, silent, None);
-        }
         if !self.liveness.was_heard(node) {
             lock(&self.reports.unheard).push(node);
         }
         lock(&self.reports.lost).push(node);
+        let silent = |&rank: &Rank| FarLoss { rank, how: ExitCause::Silent, cause: None };
+        let losses: Vec<FarLoss> = self.job.topology().ranks_of(node).iter().map(silent).collect();
+        self.service.memory().note_losses(&losses);
     }
 
     /// Returns how much longer it serves, if it retires.
     fn time_left(&self) -> Option<Duration> {
         let now = now_ns();
-        let Retirement { silence, began_ns } = self.retirement?;
+        let Retirement { silence, longest, began_ns } = self.retirement?;
         let since = |begin_ns: u64| Duration::from_nanos(now.saturating_sub(begin_ns));
         let silence_left = silence.saturating_sub(since(self.came_ns));
-        Some(silence_left.min(RETIREMENT_MAX.saturating_sub(since(began_ns))))
+        Some(silence_left.min(longest.saturating_sub(since(began_ns))))
     }
 
     /// Returns how long it may sleep.

@@ -35,10 +35,8 @@ impl Fence for NodeFence {
     fn close(&self, rank: Rank) -> bool {
         self.table.refuse(rank);
         let near = self.job.topology().ranks_of(self.table.node());
-        // A server that has ended executes nothing, whatever it was at.
-        !near
-            .iter()
-            .any(|&server| self.table.served_by(server) == Some(rank) && !self.job.is_gone(server))
+        // One whose rank has left or has failed may still be at it, until its process ends.
+        !near.iter().any(|&server| self.table.served_by(server) == Some(rank))
     }
 }
 
@@ -99,7 +97,21 @@ mod tests {
         let lost = PeerState::Lost(ExitCause::Signal(9));
         assert!(host.begin(FAR));
         job.declare_lost(Rank(0), ExitCause::Signal(9));
+        AddressTable::of(&job).set_served(Rank(0), None);
         agent.note_departure(FAR, lost, None);
+        assert_eq!(job.peer_state(FAR), lost);
+    }
+
+    #[test]
+    fn a_loss_is_told_only_when_a_server_is_done_whose_rank_has_left() {
+        let (job, mut agent, mut host) = servers();
+        let lost = PeerState::Lost(ExitCause::Signal(9));
+        assert!(host.begin(FAR));
+        job.note_departure(Rank(0), PeerState::Left, None);
+        agent.note_departure(FAR, lost, None);
+        assert_ne!(job.peer_state(FAR), lost, "its request is being executed");
+        host.end();
+        agent.tell_losses();
         assert_eq!(job.peer_state(FAR), lost);
     }
 }

@@ -41,9 +41,7 @@ impl HostServer {
         let (address, key) = (endpoint.socket_address()?, table.key());
         let datagram_bytes = table.packet_bytes();
         endpoint.enable_streams(StreamSettings { key: &key, datagram_bytes });
-        let mut memory = NodeMemory::new(job.clone(), node, Some(rank), table.host_ports());
-        let fence = NodeFence { job: job.clone(), table: table.clone(), server: Some(rank) };
-        memory.fence = Some(Box::new(fence));
+        let memory = memory_for(job, rank, table);
         let id = ServerId(topology.nodes() + rank.0);
         let nodes = Nodes { topology: (*topology).clone(), hosts: table.hosts()? };
         let recorder = Recorder::new(job, Server::Host(rank));
@@ -68,6 +66,14 @@ impl HostServer {
         table.set_host_port(rank, address.port());
         Ok(HostServer { stop, address, thread: Some(thread) })
     }
+}
+
+/// Returns the memory of a node as the thread of a rank serves it: the thread ends with that rank.
+pub(super) fn memory_for(job: &Arc<Job>, rank: Rank, table: &AddressTable) -> NodeMemory {
+    let mut memory = NodeMemory::new(job.clone(), table.node(), Some(rank), table.host_ports());
+    let fence = NodeFence { job: job.clone(), table: table.clone(), server: Some(rank) };
+    memory.fence = Some(Box::new(fence));
+    memory
 }
 
 impl Drop for HostServer {

@@ -1,7 +1,5 @@
 //! Opening the ports of a node, and draining them when their owner leaves.
 
-use std::sync::atomic::Ordering;
-
 use farside_fabric::{Node, PeerState, Result, Topology};
 use farside_shm::Job;
 
@@ -58,7 +56,7 @@ pub(crate) fn drain(port: &mut Port, job: &Job, abandon_the_lost: impl Fn(&mut P
     loop {
         port.origin.push();
         port.drive();
-        if job.failures().losses.load(Ordering::Relaxed) != 0 {
+        if job.failures().departures() != 0 {
             abandon_the_lost(port);
         }
         if !port.origin.is_busy() {

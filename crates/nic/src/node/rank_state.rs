@@ -15,7 +15,7 @@ use super::ports::{self, drain, open_port};
 use crate::initiator::port::Port;
 use crate::initiator::progress::Progress;
 use crate::lock::lock;
-use crate::settings::ServerLocation;
+use crate::settings::{AtomicUnit, ServerLocation};
 use crate::target::memory::{LANDINGS, slot};
 use crate::transport::Transport;
 use crate::wire::request::Request;
@@ -88,13 +88,15 @@ impl RankState {
             // The agent counts landings of far operations here.
             near.register(LANDINGS, Width::W64.bytes())?;
         }
+        let server = table.settings().server;
         let caps = Caps {
             name: "nic",
+            cpu_coherent: server.atomics == AtomicUnit::Processor,
             ordering: farside_fabric::Ordering::PerPeer,
             outstanding_max: OUTSTANDING_MAX,
             ..near.job().caps.clone()
         };
-        let host = match table.settings().server.location {
+        let host = match server.location {
             ServerLocation::Nic => None,
             ServerLocation::Host => Some(HostServer::start(&job, rank, &table)?),
         };
@@ -135,23 +137,31 @@ impl RankState {
         };
         let mut free_ports = lock(&self.free_ports);
         let FreePort { index, port } = free_ports.pop().ok_or_else(too_much)?;
-        let port = match port {
-            Some(port) => port,
-            None => match self.open_port(index) {
-                Ok(port) => {
-                    let port = Arc::new(Mutex::new(port));
-                    self.progress.add(&port);
-                    port
-                }
-                Err(error) => {
-                    free_ports.push(FreePort { index, port: None });
-                    return Err(error);
-                }
-            },
+        match self.prepare_port(index, port.as_ref()) {
+            Ok(port) => Ok((index, port)),
+            Err(error) => {
+                free_ports.push(FreePort { index, port });
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a port unless that was done, and lets others wake the thread that has it.
+    fn prepare_port(
+        &self,
+        index: u32,
+        opened: Option<&Arc<Mutex<Port>>>,
+    ) -> Result<Arc<Mutex<Port>>> {
+        let port = match opened {
+            Some(port) => port.clone(),
+            None => Arc::new(Mutex::new(self.open_port(index)?)),
         };
         let number = lock(&port).endpoint().wakeup_address()?.port();
+        if opened.is_none() {
+            self.progress.add(&port);
+        }
         self.table.enter_port(self.rank, index, number);
-        Ok((index, port))
+        Ok(port)
     }
 
     /// Takes a port back from a thread.

@@ -10,21 +10,26 @@ use std::sync::Arc;
 
 use farside_fabric::memory::{Contender, Mapped, agent_of, full_fence};
 use farside_fabric::{
-    Accumulate, Agent as _, Atomic, Error, ExitCause, HandlerId, Loss, Node, PeerState, Piece,
-    Rank, Region, Result, SegmentId, Shape, Width, Word,
+    Accumulate, Agent as _, Atomic, Error, HandlerId, Loss, Node, PeerState, Piece, Rank, Region,
+    Result, SegmentId, Shape, Width, Word,
 };
-use farside_shm::{FarAnswer, Job, Reach};
+use farside_shm::{FarAnswer, FarLoss, Job, Reach};
 use rustc_hash::FxHashMap;
 
 use crate::clock::now_ns;
+use crate::settings::AtomicUnit;
 use crate::target::fence::Fence;
 use crate::target::service::{CallState, Memory};
-use crate::transport::{MemoryRegistration, RemoteKey};
+use crate::transport::{MemoryRegistration, Registration};
 use crate::wire::request::{About, Request, Requests, Rows};
 
 /// The time for which a server waits for the locks of accumulates. A rank that holds one for longer
 /// is stopped, or waits for a processor: others are served meanwhile.
 const LOCK_WAIT_NS: u64 = 1_000_000;
+
+/// An agent with atomics of its own pauses in the middle of one of so many: on a busy machine a
+/// pause takes milliseconds.
+const ATOMICS_PER_PAUSE: u32 = 16;
 
 /// The segment of a node's first rank in whose only word landings are counted.
 pub(crate) const LANDINGS: SegmentId = SegmentId(2);
@@ -67,13 +72,6 @@ struct Locked {
     stripes: u64,
 }
 
-/// A loss that the ranks of this node have not been told of.
-struct UntoldLoss {
-    rank: Rank,
-    how: ExitCause,
-    cause: Option<Loss>,
-}
-
 /// The memory of one node.
 pub(crate) struct NodeMemory {
     job: Arc<Job>,
@@ -90,11 +88,15 @@ pub(crate) struct NodeMemory {
     /// What refuses lost ranks beside the job's table, where other servers serve this node, too.
     pub(crate) fence: Option<Box<dyn Fence>>,
     /// The losses that the ranks of this node have not been told of.
-    losses: Vec<UntoldLoss>,
+    losses: Vec<FarLoss>,
     /// Whether a departure has been noted that the waiting ranks have not been woken for.
     pub(crate) departures_changed: bool,
     /// What registers memory for direct operations, if the transport has those.
     pub(crate) registration: Option<Box<dyn MemoryRegistration>>,
+    /// What executes atomics.
+    pub(crate) atomics: AtomicUnit,
+    /// The number of atomics that it has executed itself.
+    atomics_done: u32,
 }
 
 impl NodeMemory {
@@ -119,6 +121,8 @@ impl NodeMemory {
             losses: Vec::new(),
             departures_changed: false,
             registration: None,
+            atomics: AtomicUnit::default(),
+            atomics_done: 0,
         }
     }
 
@@ -154,6 +158,24 @@ impl NodeMemory {
         self.locks_of(rows).is_ok_and(has)
     }
 
+    /// Begins the registrations that a request asks for, and returns whether it must wait: for one
+    /// of them, or to end one that is under way.
+    fn awaits_registration(&mut self, body: &[u8]) -> bool {
+        let Some(registration) = &mut self.registration else { return false };
+        let mut awaits = false;
+        for request in Requests::new(body).flatten() {
+            let Request::Segment { rank, segment, about, .. } = request else { continue };
+            // What will be refused needs no registration.
+            let Ok(memory) = self.job.segment(rank, segment) else { continue };
+            awaits |= match about {
+                About::Key => registration.register(rank, segment, memory).is_none(),
+                About::End => registration.is_registering(rank, segment),
+                About::Length => false,
+            };
+        }
+        awaits
+    }
+
     /// Takes all locks in `locked`, or none of them. Returns whether it did.
     fn try_lock_all(&self) -> bool {
         let mut is_lost = |holder: Rank| is_lost(&self.job, holder);
@@ -172,14 +194,17 @@ impl NodeMemory {
     /// the lost rank any more. Until then, and from then on, nothing of it is begun.
     pub(crate) fn tell_losses(&mut self) {
         let NodeMemory { job, fence, losses, departures_changed, .. } = self;
-        losses.retain(|&UntoldLoss { rank, how, cause }| {
-            if fence.as_ref().is_some_and(|fence| !fence.close(rank)) {
-                return true;
-            }
-            job.note_departure(rank, PeerState::Lost(how), cause);
-            *departures_changed = true;
-            false
-        });
+        let is_closed =
+            |loss: &mut FarLoss| fence.as_ref().is_none_or(|fence| fence.close(loss.rank));
+        let told: Vec<FarLoss> = losses.extract_if(.., is_closed).collect();
+        *departures_changed |= !told.is_empty();
+        job.note_losses(&told);
+    }
+
+    /// Tells the ranks of this node of these losses, too.
+    pub(crate) fn note_losses(&mut self, losses: &[FarLoss]) {
+        self.losses.extend_from_slice(losses);
+        self.tell_losses();
     }
 
     /// Returns whether the ranks of this node are still to be told of a loss.
@@ -250,6 +275,9 @@ impl Memory for NodeMemory {
     }
 
     fn lock(&mut self, body: &[u8]) -> bool {
+        if self.awaits_registration(body) {
+            return false;
+        }
         for request in Requests::new(body).flatten() {
             let (Request::Accumulate { to, .. } | Request::GetAccumulate { to, .. }) = request
             else {
@@ -284,6 +312,26 @@ impl Memory for NodeMemory {
     }
 
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128> {
+        self.check(at.rank)?;
+        let is_one_step = matches!(op, Atomic::Load | Atomic::Store(_));
+        if self.atomics == AtomicUnit::Processor || at.width == Width::Pair || is_one_step {
+            return self.reach.atomic(at, op);
+        }
+        op.check(at.width)?;
+        let held = self.reach.atomic(at, Atomic::Load)?;
+        // What a processor writes meanwhile is lost, as it would be to an interface.
+        self.atomics_done = self.atomics_done.wrapping_add(1);
+        if self.atomics_done.is_multiple_of(ATOMICS_PER_PAUSE) {
+            std::thread::yield_now();
+        }
+        let new = op.apply(at.width, held);
+        if new != held {
+            self.reach.atomic(at, Atomic::Store(new))?;
+        }
+        Ok(held)
+    }
+
+    fn atomic_of_handler(&mut self, at: Word, op: Atomic) -> Result<u128> {
         self.check(at.rank)?;
         self.reach.atomic(at, op)
     }
@@ -322,8 +370,7 @@ impl Memory for NodeMemory {
 
     fn note_departure(&mut self, rank: Rank, peer_state: PeerState, cause: Option<Loss>) {
         if let PeerState::Lost(how) = peer_state {
-            self.losses.push(UntoldLoss { rank, how, cause });
-            return self.tell_losses();
+            return self.note_losses(&[FarLoss { rank, how, cause }]);
         }
         self.job.note_departure(rank, peer_state, cause);
         self.departures_changed = true;
@@ -350,7 +397,8 @@ impl Memory for NodeMemory {
         match about {
             About::Key => {
                 let memory = self.job.segment(rank, segment)?;
-                registration.register(rank, segment, memory).map(RemoteKey::to_word)
+                let done = registration.register(rank, segment, memory);
+                Ok(done.unwrap_or(Registration::Refused).to_word())
             }
             About::Length => Ok(self.job.segment(rank, segment)?.bytes().into()),
             About::End => {
@@ -362,3 +410,6 @@ impl Memory for NodeMemory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

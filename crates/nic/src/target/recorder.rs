@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use farside_fabric::Rank;
 use farside_fabric::observed::{Kind, Operation};
-use farside_fabric::record::RingObserver;
+use farside_fabric::record::RingProbe;
 use farside_fabric::tracing::Server;
 use farside_shm::Job;
 
@@ -17,14 +17,14 @@ use crate::wire::request::Request;
 /// Records what a server executes.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder {
-    ring: Option<RingObserver>,
+    ring: Option<RingProbe>,
 }
 
 impl Recorder {
     /// The recorder of a server of a job, in the job's memory.
     pub(crate) fn new(job: &Arc<Job>, server: Server) -> Recorder {
         let ring = job.service_ring(server);
-        Recorder { ring: ring.map(|ring| RingObserver { ring, now_ns }) }
+        Recorder { ring: ring.map(|ring| RingProbe { ring, now_ns }) }
     }
 
     /// Notes that a request begins to be executed that has come from `port`, if it is one on memory

@@ -68,6 +68,10 @@ pub(crate) trait Memory {
     }
     fn unlock(&mut self) {}
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128>;
+    /// Likewise for a handler of another node: it excludes those of this node's handlers.
+    fn atomic_of_handler(&mut self, at: Word, op: Atomic) -> Result<u128> {
+        self.atomic(at, op)
+    }
     /// Wakes the ranks that wait for a word, which a direct operation has changed.
     fn wake(&mut self, at: Word);
     /// Counts so many landings.
@@ -274,6 +278,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
         // The acknowledgement goes the same way: what a stream carries does not get lost.
         connection.by_stream = carrier.is_stream();
+        connection.receiver.forget(header.executed);
         match connection.receiver.judge(header.number, body) {
             Verdict::Now => {
                 self.take_turn(port, body, out);
@@ -352,6 +357,9 @@ impl<M: Memory, V: Variant> Service<M, V> {
             Request::Put { to, data, counts } => (to.rank, counts, memory.put(&to, data)),
             Request::Accumulate { to, accumulate, data, counts } => {
                 (to.rank, counts, memory.accumulate(&to, &accumulate, data, None))
+            }
+            Request::Post { at, op, counts } if port.is_of_handlers() => {
+                (at.rank, counts, memory.atomic_of_handler(at, op).map(drop))
             }
             Request::Post { at, op, counts } => (at.rank, counts, memory.atomic(at, op).map(drop)),
             _ => return self.carry_out_unposted(port, request),

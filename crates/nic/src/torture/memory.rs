@@ -42,7 +42,7 @@ pub(super) fn plain(node: Node, key: &Key, packet_bytes: usize) -> Service<Plain
 }
 
 /// The real memory of a node.
-pub(super) fn real_job(node: Node, key: &Key) -> (Arc<Job>, NodeMemory) {
+pub(crate) fn real_job(node: Node, key: &Key) -> (Arc<Job>, NodeMemory) {
     let mut config = Config::new(topology(), BYTES);
     config.arena_bytes = 1 << 20;
     config.beside_bytes = AddressTable::bytes(&config.topology);

@@ -18,6 +18,7 @@ mod wrap;
 use farside_fabric::{Node, Width};
 
 use self::client::{Client, Expected, at};
+pub(crate) use self::memory::real_job;
 use self::memory::{plain, real, topology, word};
 use self::network::{Ends, Network, Random, To, mix};
 use crate::initiator::origin::{Origin, Wire};

@@ -158,10 +158,23 @@ pub trait Transport: Send + Sync {
 
 /// Registers memory, so that interfaces of other nodes reach it without its agent.
 pub trait MemoryRegistration: Send {
-    /// Registers a segment, unless it is registered already, and returns its remote key.
-    fn register(&mut self, rank: Rank, segment: SegmentId, memory: Mapped) -> Result<RemoteKey>;
-    /// Deregisters a segment.
+    /// Registers a segment, unless that was begun already, and does not wait for it: to pin much
+    /// memory takes seconds. Returns what has come of it, if that is known: its remote key, or that
+    /// the interface refuses it.
+    fn register(&mut self, rank: Rank, segment: SegmentId, memory: Mapped) -> Option<Registration>;
+    /// Returns whether the registration of a segment is under way.
+    fn is_registering(&mut self, rank: Rank, segment: SegmentId) -> bool;
+    /// Deregisters a segment, whose registration is not under way.
     fn deregister(&mut self, rank: Rank, segment: SegmentId);
+}
+
+/// What has come of a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registration {
+    /// Interfaces reach the segment by this key.
+    Key(RemoteKey),
+    /// The interface refuses the segment: messages alone reach it.
+    Refused,
 }
 
 /// How interfaces of other nodes address a registered segment: what verbs call an rkey, with the
@@ -188,6 +201,27 @@ impl RemoteKey {
     }
 }
 
+impl Registration {
+    /// What an agent answers if there is no key: no memory begins at the last address.
+    const REFUSED: u128 = u128::MAX;
+
+    /// Packs it into the word that an agent answers.
+    pub(crate) fn to_word(self) -> u128 {
+        match self {
+            Registration::Key(key) => key.to_word(),
+            Registration::Refused => Registration::REFUSED,
+        }
+    }
+
+    /// Unpacks that, of a segment of so many bytes.
+    pub(crate) fn from_word(word: u128, bytes: u64) -> Registration {
+        match word {
+            Registration::REFUSED => Registration::Refused,
+            word => Registration::Key(RemoteKey::from_word(word, bytes)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +231,11 @@ mod tests {
         for (base, key) in [(0, 0), (u64::MAX, 1), (1, u64::MAX)] {
             let remote = RemoteKey { base, key, bytes: 7 };
             assert_eq!(RemoteKey::from_word(remote.to_word(), 7), remote);
+        }
+        for it in
+            [Registration::Refused, Registration::Key(RemoteKey { base: 8, key: 9, bytes: 7 })]
+        {
+            assert_eq!(Registration::from_word(it.to_word(), 7), it);
         }
     }
 }

@@ -6,19 +6,22 @@
 //! State:     for each stream 64 KiB of what arrives, and what the socket has not taken yet.
 //! Invariant: a stream gets packets for a peer only after a proof that it has the job's key; what
 //!            is not a frame breaks the stream, and a broken stream's packets count as lost.
-//! Cost:      one system call for each packet at either end, while both ends keep up.
+//! Cost:      one system call for each packet at either end, while both ends keep up; a poll of all
+//!            streams when those that had something have no more, and after 64 looks.
 //! Checked:   `streams/tests.rs`, `tests/hostile_network`.
 
 mod stream;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -27,6 +30,7 @@ use self::stream::{GATHERED_BYTES, State, Stream};
 use super::frames::{self, Arrived, Ends};
 use super::seal::{StreamKey, random_bytes};
 use super::{Carrier, PeerAddress, StreamSettings, Streams};
+use crate::clock::now_ns;
 use crate::lock::lock;
 
 /// While no stream is in use, the endpoint looks at its streams once in so many looks.
@@ -50,6 +54,10 @@ const DESCRIPTORS_PER_STREAM: u64 = 4;
 /// The time without a packet after which a stream makes room for another, where there are too many.
 /// Nobody takes the stream of one that uses it: the other does with datagrams.
 const IDLE_NS: u64 = 1_000_000_000;
+/// The time without a packet after which a stream is closed.
+const UNUSED_NS: u64 = 60_000_000_000;
+/// The time without a packet after which no transfer begins on a stream: its peer may close it.
+const STALE_NS: u64 = UNUSED_NS - IDLE_NS;
 /// The time after which another stream is tried where one has failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -67,15 +75,21 @@ pub(super) struct TcpStreams {
     /// Whether a stream has had something lately.
     is_hot: AtomicBool,
     looks: AtomicU32,
+    /// How often a stream was worked on.
+    #[cfg(test)]
+    works: AtomicU32,
 }
 
 #[derive(Default)]
 struct List {
     streams: Vec<Arc<Stream>>,
+    /// The latest open stream to each peer: one that has lost its end opens another.
+    open: FxHashMap<SocketAddr, Arc<Stream>>,
+    /// The streams that may have something, in the order of their turns.
+    ready: VecDeque<Arc<Stream>>,
     /// The number of streams there have been.
     count: u64,
-    /// The stream whose turn it is, and the number of frames that it has had.
-    turn: usize,
+    /// The number of frames that the stream whose turn it is has had.
     frames: u32,
     /// The number of looks in a row that have found nothing.
     misses: u32,
@@ -83,6 +97,44 @@ struct List {
     failed: Vec<(SocketAddr, Instant)>,
     /// When the next stream may be accepted, after that has failed.
     accepts_from: Option<Instant>,
+    /// No stream expires before this.
+    expires: Option<Instant>,
+}
+
+impl List {
+    /// Removes a stream, which nobody uses from then on. Returns its state.
+    fn remove(&mut self, stream: &Arc<Stream>) -> State {
+        self.streams.retain(|other| !Arc::ptr_eq(other, stream));
+        self.ready.retain(|other| !Arc::ptr_eq(other, stream));
+        self.open.retain(|_, other| !Arc::ptr_eq(other, stream));
+        std::mem::replace(&mut *lock(&stream.state), State::Broken)
+    }
+
+    /// Notes that a stream has come further. Returns false if it was removed meanwhile.
+    fn advance(&mut self, stream: &Arc<Stream>, to: State) -> bool {
+        let is_there = self.streams.iter().any(|other| Arc::ptr_eq(other, stream));
+        if is_there {
+            *lock(&stream.state) = to;
+            if let State::Open(peer) = to {
+                self.open.insert(peer, stream.clone());
+            }
+        }
+        is_there
+    }
+
+    /// Notes that a stream may have something.
+    fn note_ready(&mut self, stream: &Arc<Stream>) {
+        if !stream.is_ready.swap(true, Ordering::Relaxed) {
+            self.ready.push_back(stream.clone());
+        }
+    }
+
+    /// Notes that a stream has nothing now.
+    fn note_empty(&mut self, stream: &Arc<Stream>) {
+        stream.is_ready.store(false, Ordering::Relaxed);
+        self.ready.retain(|other| !Arc::ptr_eq(other, stream));
+        self.frames = 0;
+    }
 }
 
 impl TcpStreams {
@@ -98,6 +150,8 @@ impl TcpStreams {
             list: Mutex::default(),
             is_hot: AtomicBool::new(false),
             looks: AtomicU32::new(0),
+            #[cfg(test)]
+            works: AtomicU32::new(0),
         }
     }
 
@@ -142,10 +196,7 @@ impl TcpStreams {
     }
 
     fn open_to(&self, peer: SocketAddr) -> Option<Arc<Stream>> {
-        let list = lock(&self.list);
-        // The latest one counts: a peer that has lost its end opens another.
-        let is_it = |stream: &&Arc<Stream>| *lock(&stream.state) == State::Open(peer);
-        list.streams.iter().rev().find(is_it).cloned()
+        lock(&self.list).open.get(&peer).cloned()
     }
 
     /// Calls `take` with the next packet that has arrived by a stream. Returns whether there was
@@ -162,32 +213,49 @@ impl TcpStreams {
         if look.is_multiple_of(interval) {
             self.poll(None, Duration::ZERO);
         }
-        self.is_hot.load(Ordering::Relaxed) && self.take_turns(take)
+        if !self.is_hot.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.take_turns(take) {
+            return true;
+        }
+        self.poll(None, Duration::ZERO);
+        self.take_turns(take) || self.note_miss()
     }
 
-    /// Lets the streams give a packet in turns.
+    /// Lets the streams that are ready give a packet in turns. One that has nothing is not ready
+    /// any more, until a poll says so.
     #[cold]
     fn take_turns(&self, take: &mut dyn FnMut(&[u8], Carrier)) -> bool {
-        let (streams, first) = {
-            let mut list = lock(&self.list);
-            list.frames += 1;
-            if list.frames > FRAMES_PER_TURN {
-                (list.frames, list.turn) = (1, list.turn.wrapping_add(1));
-            }
-            (list.streams.clone(), list.turn)
-        };
-        for at in 0..streams.len() {
-            let stream = &streams[first.wrapping_add(at) % streams.len()];
-            match self.work(stream, take) {
+        loop {
+            let Some(stream) = self.next_ready() else { return false };
+            match self.work(&stream, take) {
                 Arrived::Whole => {
                     stream.mark_used();
                     lock(&self.list).misses = 0;
                     return true;
                 }
-                Arrived::Part => {}
-                Arrived::Broken => self.forget(stream),
+                Arrived::Part => lock(&self.list).note_empty(&stream),
+                Arrived::Broken => self.forget(&stream),
             }
         }
+    }
+
+    /// Returns the stream whose turn it is.
+    fn next_ready(&self) -> Option<Arc<Stream>> {
+        let mut list = lock(&self.list);
+        list.frames += 1;
+        if list.frames > FRAMES_PER_TURN {
+            list.frames = 1;
+            if let Some(first) = list.ready.pop_front() {
+                list.ready.push_back(first);
+            }
+        }
+        list.ready.front().cloned()
+    }
+
+    /// Notes a look that has found nothing.
+    fn note_miss(&self) -> bool {
         let mut list = lock(&self.list);
         list.misses += 1;
         if list.misses >= MISSES_MAX {
@@ -199,6 +267,8 @@ impl TcpStreams {
 
     /// Does what a stream can do now; `Whole` says that it gave a packet.
     fn work(&self, stream: &Arc<Stream>, take: &mut dyn FnMut(&[u8], Carrier)) -> Arrived {
+        #[cfg(test)]
+        self.works.fetch_add(1, Ordering::Relaxed);
         if !stream.flush() {
             return Arrived::Broken;
         }
@@ -241,7 +311,9 @@ impl TcpStreams {
             }
         };
         if next != state {
-            *lock(&stream.state) = next;
+            if !lock(&self.list).advance(stream, next) {
+                return Arrived::Broken;
+            }
             if arrived == Arrived::Whole {
                 inbox.clear();
             }
@@ -290,9 +362,9 @@ impl TcpStreams {
             let is_unproven =
                 |stream: &Arc<Stream>| matches!(*lock(&stream.state), State::AwaitsProof(_));
             if list.streams.iter().filter(|stream| is_unproven(stream)).count() > UNPROVEN_MAX
-                && let Some(oldest) = list.streams.iter().position(is_unproven)
+                && let Some(oldest) = list.streams.iter().find(|it| is_unproven(it)).cloned()
             {
-                list.streams.remove(oldest);
+                list.remove(&oldest);
             }
         }
     }
@@ -313,13 +385,14 @@ impl TcpStreams {
         if open < (self.open_max)() {
             return true;
         }
-        let is_idle = |stream: &Stream| stream.idle_ns() >= IDLE_NS && stream.has_sent_all();
-        let idle = list.streams.iter().enumerate().filter(|(_, it)| is_open(it) && is_idle(it));
-        let Some((longest, _)) = idle.max_by_key(|(_, stream)| stream.idle_ns()) else {
+        let now_ns = now_ns();
+        let is_idle = |stream: &Stream| stream.idle_ns(now_ns) >= IDLE_NS && stream.has_sent_all();
+        let idle = list.streams.iter().filter(|it| is_open(it) && is_idle(it));
+        let Some(longest) = idle.max_by_key(|stream| stream.idle_ns(now_ns)).cloned() else {
             return false;
         };
         if is_proven {
-            list.streams.remove(longest);
+            list.remove(&longest);
         }
         true
     }
@@ -329,26 +402,49 @@ impl TcpStreams {
         let mut list = lock(&self.list);
         list.count += 1;
         let stream = Arc::new(Stream::new(Carrier::stream(list.count), socket, state)?);
+        list.expires = list.expires.into_iter().chain(stream.greeting_ends()).min();
         list.streams.push(stream.clone());
+        list.note_ready(&stream);
         self.is_hot.store(true, Ordering::Relaxed);
         Some(stream)
     }
 
-    /// Drops the streams whose peers have not said in time what they must. Returns when the next
-    /// one is due.
+    /// Drops the streams whose peers have not said in time what they must, and those that nobody
+    /// has used for long: they are opened again when they are needed. Returns when the next one is
+    /// due.
     fn expire(&self) -> Option<Instant> {
         let now = Instant::now();
-        let streams = lock(&self.list).streams.clone();
-        let is_late = |stream: &&Arc<Stream>| stream.greeting_ends().is_some_and(|end| end <= now);
-        streams.iter().filter(is_late).for_each(|stream| self.forget(stream));
-        streams.iter().filter_map(|it| it.greeting_ends()).filter(|&end| end > now).min()
+        let (late, next) = {
+            let mut list = lock(&self.list);
+            if list.expires.is_none_or(|expires| expires > now) {
+                return list.expires;
+            }
+            let now_ns = now_ns();
+            let (mut late, mut next) = (Vec::new(), None::<Instant>);
+            for stream in &list.streams {
+                let end = stream.greeting_ends().unwrap_or_else(|| {
+                    let left_ns = UNUSED_NS.saturating_sub(stream.idle_ns(now_ns));
+                    // One that has not sent all is looked at again.
+                    let least_ns = if stream.has_sent_all() { 0 } else { IDLE_NS };
+                    now + Duration::from_nanos(left_ns.max(least_ns))
+                });
+                if end <= now {
+                    late.push(stream.clone());
+                } else {
+                    next = next.into_iter().chain([end]).min();
+                }
+            }
+            list.expires = next;
+            (late, next)
+        };
+        late.iter().for_each(|stream| self.forget(stream));
+        next
     }
 
     /// Drops a stream that is broken.
     fn forget(&self, stream: &Arc<Stream>) {
-        let state = std::mem::replace(&mut *lock(&stream.state), State::Broken);
         let mut list = lock(&self.list);
-        list.streams.retain(|other| !Arc::ptr_eq(other, stream));
+        let state = list.remove(stream);
         // One that was open is opened again at once.
         if let State::Connecting(peer) | State::AwaitsChallenge(peer) = state {
             list.failed.retain(|(other, _)| *other != peer);
@@ -388,6 +484,11 @@ impl TcpStreams {
         if fds[own..].iter().any(is_ready) {
             self.is_hot.store(true, Ordering::Relaxed);
         }
+        let first = own + usize::from(listener.is_some());
+        let ready = streams.iter().zip(&fds[first..]).filter(|(_, fd)| is_ready(fd));
+        let mut list = lock(&self.list);
+        ready.for_each(|(stream, _)| list.note_ready(stream));
+        drop(list);
         drop(fds);
         if is_called {
             self.accept();
@@ -417,6 +518,13 @@ impl Streams for TcpStreams {
 
     fn open(&self, peer: PeerAddress) -> bool {
         let PeerAddress::Socket(peer) = peer else { return false };
+        // One that nobody has used for long is or will be closed, by the peer or here.
+        let now_ns = now_ns();
+        let is_stale = |stream: &&Arc<Stream>| {
+            stream.idle_ns(now_ns) >= STALE_NS && *lock(&stream.state) == State::Open(peer)
+        };
+        let stale: Vec<_> = lock(&self.list).streams.iter().filter(is_stale).cloned().collect();
+        stale.iter().for_each(|stream| self.forget(stream));
         {
             let mut list = lock(&self.list);
             list.failed.retain(|(_, when)| when.elapsed() < RETRY_AFTER);

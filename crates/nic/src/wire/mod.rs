@@ -48,6 +48,11 @@ impl PortId {
         PortId((u64::from(rank.0) << 32) | u64::from(which))
     }
 
+    /// Returns whether it is the port of a rank's handlers.
+    pub(crate) fn is_of_handlers(self) -> bool {
+        self.rank().is_some() && self.0 as u32 == PortId::HANDLERS
+    }
+
     /// Returns whether the index is one that ports of ranks have.
     pub(crate) fn is_possible(self) -> bool {
         self.rank().is_none() || self.0 as u32 <= PortId::LEAVE
@@ -89,7 +94,8 @@ pub(crate) struct Header {
     pub(crate) port: PortId,
     /// The number of a request; in a reply, of the request that it answers, or zero.
     pub(crate) number: u64,
-    /// In a reply: all requests up to this number have been executed.
+    /// In a reply: all requests up to this number have been executed. In a request: all up to this
+    /// one are closed, and their answers are wanted no more.
     pub(crate) executed: u64,
     /// In a reply: bit `i` says that request `executed + 2 + i` has arrived, ahead of its turn.
     pub(crate) held: u64,
@@ -137,6 +143,12 @@ pub(crate) fn seal_parts(key: &Key, header: &Header, packet: &mut [u8], rest: &[
     packet[40..42].copy_from_slice(&header.reply_port.to_le_bytes());
     packet[42..48].fill(0);
     let tag = key.tag(&[&packet[..TAG_AT], &packet[HEADER_BYTES..], rest]);
+    packet[TAG_AT..HEADER_BYTES].copy_from_slice(&tag);
+}
+
+/// Seals a datagram again whose body has changed.
+pub(crate) fn seal_again(key: &Key, packet: &mut [u8]) {
+    let tag = key.tag(&[&packet[..TAG_AT], &packet[HEADER_BYTES..]]);
     packet[TAG_AT..HEADER_BYTES].copy_from_slice(&tag);
 }
 

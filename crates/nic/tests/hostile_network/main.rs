@@ -6,7 +6,8 @@ mod relay;
 mod streams;
 mod work;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -71,15 +72,21 @@ fn addresses(servers: &[NodeServer]) -> Vec<SocketAddr> {
     servers.iter().filter_map(|server| server.address().socket()).collect()
 }
 
-/// Runs a program on thread ranks of these nodes, and ends the process if that takes too long.
-fn run(servers: &[NodeServer], deadline: Duration, program: impl Fn(&World) -> Result<()> + Sync) {
+/// Ends this process with these words unless what it returns is dropped in time.
+fn watchdog(deadline: Duration, words: &'static str) -> mpsc::Sender<()> {
     let (done, finished) = mpsc::channel::<()>();
-    let watch = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         if finished.recv_timeout(deadline) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("the job hangs");
+            eprintln!("{words}");
             std::process::abort();
         }
     });
+    done
+}
+
+/// Runs a program on thread ranks of these nodes, and ends the process if that takes too long.
+fn run(servers: &[NodeServer], deadline: Duration, program: impl Fn(&World) -> Result<()> + Sync) {
+    let _deadline = watchdog(deadline, "the job hangs");
     let rank = |rank: Rank| -> Result<()> {
         let server =
             servers.iter().find(|server| server.job().topology().node_of(rank) == server.node());
@@ -91,8 +98,6 @@ fn run(servers: &[NodeServer], deadline: Duration, program: impl Fn(&World) -> R
             (0..RANKS).map(|number| threads.spawn(move || rank(Rank(number)))).collect();
         handles.into_iter().map(|handle| handle.join().expect("no rank panics")).collect()
     });
-    drop(done);
-    let _ = watch.join();
     assert_eq!(results, vec![Ok(()); RANKS as usize]);
 }
 
@@ -123,4 +128,33 @@ fn every_operation_survives_a_bad_network() {
 #[test]
 fn a_job_under_attack_notices_nothing_and_tells_nothing() {
     attack::run(if is_long() { 10_000_000 } else { 100_000 });
+}
+
+/// Datagrams that somebody has recorded are authentic, and stand for a node that goes on: for so
+/// long and no longer.
+#[test]
+fn recorded_datagrams_delay_the_end_of_an_agent_so_long_and_no_longer() {
+    let (servers, relay) = servers(6).unwrap();
+    let deadline = Duration::from_secs(60);
+    run(&servers, deadline, |world| work::rounds(world, |round| Ok(round < 32)));
+    let recorded = relay.recorded();
+    let _deadline = watchdog(deadline, "the agent does not retire");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let again = || {
+            let socket = UdpSocket::bind(SocketAddr::new(host(79, 6, 0), 0)).expect("loopback");
+            while !is_over.load(Ordering::SeqCst) {
+                for (to, datagram) in &recorded {
+                    // Nobody listens any more where an agent has retired.
+                    let _ = socket.send_to(datagram, to);
+                }
+            }
+        };
+        threads.spawn(again);
+        // There is no such silence while all of them come again and again.
+        let (silence, longest) = (Duration::from_millis(300), Duration::from_secs(1));
+        servers.iter().for_each(|server| server.retire_within(silence, longest));
+        is_over.store(true, Ordering::SeqCst);
+    });
+    relay.stop();
 }

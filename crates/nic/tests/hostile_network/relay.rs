@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -42,6 +42,8 @@ pub(crate) struct Seen {
 struct Shared {
     stop: AtomicBool,
     trouble: Mutex<Trouble>,
+    /// Datagrams that are longer are lost, unless it is zero: networks often drop fragments.
+    bytes_max: AtomicUsize,
     /// Every socket of a node that was heard of.
     places: Mutex<Vec<SocketAddr>>,
     recorded: Mutex<Vec<(SocketAddr, Vec<u8>)>>,
@@ -78,6 +80,11 @@ impl Relay {
 
     pub(crate) fn trouble(&self, trouble: Trouble) {
         *self.shared.trouble.lock().unwrap() = trouble;
+    }
+
+    /// Loses all datagrams that are longer.
+    pub(crate) fn lose_longer_than(&self, bytes: usize) {
+        self.shared.bytes_max.store(bytes, Ordering::SeqCst);
     }
 
     pub(crate) fn places(&self) -> Vec<SocketAddr> {
@@ -162,7 +169,8 @@ impl Passing {
     fn pass(&mut self, via: usize, to: SocketAddr, packet: &[u8]) {
         self.record(to, packet);
         let trouble = *self.shared.trouble.lock().unwrap();
-        if self.chance(trouble.lost_pct) {
+        let bytes_max = self.shared.bytes_max.load(Ordering::SeqCst);
+        if self.chance(trouble.lost_pct) || (bytes_max > 0 && packet.len() > bytes_max) {
             self.seen.lost += 1;
             return;
         }

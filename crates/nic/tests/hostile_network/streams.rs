@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use farside_fabric::Result;
+use farside_fabric::{Rank, Result};
 use farside_rma::World;
 
 use crate::cutter::{Cuts, Cutter};
@@ -68,6 +68,30 @@ fn long_transfers_survive_streams_that_break() {
     assert!(passed.streams > u64::from(crate::RANKS), "streams were cut, and opened again");
     assert!(passed.bytes > rounds * 8 * WORDS as u64, "streams have carried long transfers");
     assert!(servers.iter().all(|server| server.refusals().malformed == 0));
+}
+
+#[test]
+fn a_long_transfer_goes_on_by_other_streams_where_fragments_are_dropped() {
+    const LENGTH: usize = 1 << 19;
+    let (servers, relay) = crate::servers_within(5, Some(1432)).unwrap();
+    relay.lose_longer_than(1432);
+    // The transfer is longer than what any stream carries.
+    let cuts = Cuts { bytes_max: LENGTH as u64 * 4, damaged_pct: 0 };
+    let cutter = Cutter::start(&crate::addresses(&servers), crate::mirror, cuts);
+    crate::run(&servers, Duration::from_secs(60), |world| {
+        let area = world.window::<u64>(LENGTH)?;
+        let peer = Rank(world.size() - 1);
+        if world.rank() == Rank(0) {
+            let mine: Vec<u64> = (0..LENGTH as u64).collect();
+            let mine = world.put_nb(mine, area.at(peer, 0))?.wait()?;
+            world.flush(peer)?;
+            let back = world.get_nb(area.at(peer, 0), LENGTH)?.wait()?;
+            assert!(back == mine);
+        }
+        world.barrier()
+    });
+    assert!(cutter.stop().streams > 2, "streams were cut, and opened again");
+    let _ = relay.stop();
 }
 
 #[test]

@@ -25,14 +25,15 @@ const COMPLETIONS: usize = 4096;
 /// The length of the longest address of an endpoint.
 const ADDRESS_BYTES: usize = 256;
 
-/// Closes an object. What the library refuses to close stays until the process ends.
+/// Closes an object, and returns whether it is closed. What the library refuses to close stays
+/// until the process ends.
 ///
 /// # Safety
 ///
-/// `fid` must be the beginning of an open object, which is not used afterwards.
-unsafe fn close(fid: *mut abi::Fid) {
+/// `fid` must be the beginning of an open object, which is not used after it was closed.
+unsafe fn close(fid: *mut abi::Fid) -> bool {
     // SAFETY: open by the caller's promise.
-    let _ = unsafe { ((*(*fid).ops).close)(fid) };
+    unsafe { ((*(*fid).ops).close)(fid) == 0 }
 }
 
 struct Fabric(*mut abi::Fabric);
@@ -251,12 +252,21 @@ unsafe impl Sync for Endpoint {}
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // SAFETY: it is open, and closed once, before what it is bound to.
-        unsafe { close(self.raw.cast()) };
+        self.close();
     }
 }
 
 impl Endpoint {
+    /// Closes it, and returns whether it is closed: then no operation uses its memory any more.
+    /// Nothing may be started afterwards.
+    pub(crate) fn close(&mut self) -> bool {
+        // SAFETY: it is open, and closed once, before what it is bound to.
+        if !self.raw.is_null() && unsafe { close(self.raw.cast()) } {
+            self.raw = ptr::null_mut();
+        }
+        self.raw.is_null()
+    }
+
     /// Opens an endpoint.
     pub(crate) fn open(domain: &Arc<Domain>) -> Result<Endpoint> {
         let (cq, av) = (CompletionQueue::open(domain)?, AddressVector::open(domain)?);

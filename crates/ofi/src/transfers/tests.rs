@@ -69,7 +69,7 @@ fn changes_of_one_word_are_told_together() {
 #[test]
 fn a_put_of_several_parts_lands_once_with_its_last() {
     let mut transfers = Transfers::default();
-    let write = transfers.begin_write(NODE, true);
+    let write = transfers.begin_write(far(), true);
     let tags = [transfers.tag(), transfers.tag()];
     for tag in tags {
         assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));
@@ -85,7 +85,7 @@ fn a_put_of_several_parts_lands_once_with_its_last() {
 #[test]
 fn a_put_that_was_given_up_does_not_count() {
     let mut transfers = Transfers::default();
-    let write = transfers.begin_write(NODE, true);
+    let write = transfers.begin_write(far(), true);
     let tag = transfers.tag();
     assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));
     transfers.end_write(write, false);
@@ -102,7 +102,7 @@ fn what_is_lent_goes_part_by_part() {
     let mut answers = vec![Posted::Yes, Posted::Busy, Posted::Yes, Posted::Yes].into_iter();
     for expected in [true, false, true, true, false] {
         assert!(!transfers.has_landed(NODE));
-        let started = transfers.start_next(2, |to, part, tag| {
+        let started = transfers.start_next(2, &mut Vec::new(), |to, part, tag| {
             let Start::Write(bytes) = part else { panic!("a put reads") };
             let posted = answers.next().unwrap();
             if posted == Posted::Yes {
@@ -135,5 +135,82 @@ fn what_a_lost_node_was_to_get_is_forgotten() {
     transfers.abandon(NODE);
     assert_eq!((transfers.owed(), transfers.is_quiet()), (Owed::Nothing, true));
     assert_eq!(transfers.lent_to(ticket), None);
-    assert!(!transfers.start_next(8, |_, _, _| panic!("a lost node is written to")));
+    assert!(
+        !transfers.start_next(8, &mut Vec::new(), |_, _, _| panic!("a lost node is written to"))
+    );
+}
+
+fn elsewhere() -> Far {
+    Far { rank: Rank(2), node: Node(2), peer: 7, ..far() }
+}
+
+#[test]
+fn what_is_under_way_to_a_lost_node_takes_no_room() {
+    let mut transfers = Transfers::default();
+    let write = transfers.begin_write(far(), false);
+    let tags: Vec<u64> = (0..64).map(|_| transfers.tag()).collect();
+    for &tag in &tags {
+        assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));
+    }
+    assert_eq!(transfers.under_way(), 64);
+    transfers.abandon(NODE);
+    assert_eq!(transfers.under_way(), 0);
+    let (write, tag) = (transfers.begin_write(elsewhere(), false), transfers.tag());
+    assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));
+    // Much later the network fails them all.
+    tags.iter().for_each(|&tag| transfers.settle(tag, Err(Error::Network("cut".into()))));
+    assert_eq!(transfers.under_way(), 1);
+    transfers.settle(tag, Ok(&[]));
+    assert_eq!(transfers.under_way(), 0);
+}
+
+#[test]
+fn a_peer_that_takes_nothing_holds_back_no_other() {
+    let mut transfers = Transfers::default();
+    let first = transfers.lend(far(), Loan::from(&[1; 8][..]), false);
+    let second = transfers.lend(elsewhere(), Loan::from(&[2; 8][..]), false);
+    let third = transfers.lend(far(), Loan::from(&[3; 8][..]), false);
+    let (mut busy, mut taken) = (Vec::new(), Vec::new());
+    let mut start = |to: Far, part: Start<'_>, _| match part {
+        Start::Write(bytes) if to.peer != far().peer => {
+            taken.extend_from_slice(bytes);
+            Posted::Yes
+        }
+        _ => Posted::Busy,
+    };
+    assert!(transfers.start_next(8, &mut busy, &mut start));
+    assert!(!transfers.start_next(8, &mut busy, &mut start));
+    assert_eq!((taken, busy), (vec![2; 8], vec![far().peer]));
+    assert_eq!([first, second, third].map(|it| transfers.is_done(it)), [false, true, false]);
+}
+
+#[test]
+fn busy_peers_are_tried_in_turn_a_few_at_a_time() {
+    let mut transfers = Transfers::default();
+    let peers = 3 * BUSY_MAX as u64;
+    for peer in 0..peers {
+        transfers.lend(Far { peer, ..far() }, Loan::from(&[1; 8][..]), false);
+    }
+    let mut tried = Vec::new();
+    for look in 1..=3 {
+        let started = transfers.start_next(8, &mut Vec::new(), |to, _, _| {
+            tried.push(to.peer);
+            Posted::Busy
+        });
+        assert!(!started);
+        assert_eq!(tried.len(), look * BUSY_MAX);
+    }
+    assert!(tried.into_iter().eq(0..peers));
+}
+
+#[test]
+fn a_failure_is_told_to_whoever_flushes_that_rank() {
+    let mut transfers = Transfers::default();
+    let (write, tag) = (transfers.begin_write(far(), false), transfers.tag());
+    assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));
+    let error = Error::Network("refused".into());
+    transfers.settle(tag, Err(error.clone()));
+    assert_eq!(transfers.failure(Rank(0)), None, "another rank of the same node");
+    assert_eq!(transfers.failure(Rank(1)), Some(error));
+    assert_eq!(transfers.failure(Rank(1)), None, "told once");
 }

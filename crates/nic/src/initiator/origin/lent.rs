@@ -16,6 +16,9 @@ use crate::link::variant::Variant;
 use crate::wire::request::{self, Request};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, ServerId};
 
+/// The number of packets that a put is cut into at once. They take some 40 MB.
+const LENT_PACKETS_MAX: u64 = 131_072;
+
 /// When and through what a datagram is sent at once.
 pub(crate) struct SendNow<'a> {
     pub(crate) now_ns: u64,
@@ -47,9 +50,9 @@ impl<V: Variant> Origin<V> {
         let mut head = self.head_of(place, &fragment, counts && fragments.is_done());
         let peer = &mut self.peers[server.0 as usize];
         let number = peer.sender.next_number();
-        let (port, reply_port) = (self.id, self.reply_port);
+        let (port, reply_port, executed) = (self.id, self.reply_port, peer.sender.closed());
         let header =
-            Header { kind: Kind::Request, server, port, number, executed: 0, held: 0, reply_port };
+            Header { kind: Kind::Request, server, port, number, executed, held: 0, reply_port };
         wire::seal_parts(&self.key, &header, &mut head, data);
         let is_long = head.len() + data.len() > packet_bytes;
         let by_stream = is_long && peer.sender.stream().is_stream();
@@ -85,6 +88,12 @@ impl<V: Variant> Origin<V> {
     /// Copies what [`Origin::put_straight`] has sent and has not been acknowledged.
     pub(crate) fn take_over(&mut self, server: ServerId) {
         self.peers[server.0 as usize].sender.take_over(|part| part.is_none());
+    }
+
+    /// Returns whether a put of so many bytes may be queued as a whole: each of its packets takes
+    /// memory of its own, and where datagrams carry it there are many.
+    pub(crate) fn may_lend(&self, server: ServerId, bytes: usize) -> bool {
+        (bytes as u64).div_ceil(self.room_alone(server)) <= LENT_PACKETS_MAX
     }
 
     /// Queues a put without a copy. The transfer is complete when its bytes are no longer needed.
@@ -155,5 +164,23 @@ impl<V: Variant> Origin<V> {
         head.resize(HEADER_BYTES, 0);
         request::encode(&Request::Put { to: rows(place, fragment), data: &[], counts }, &mut head);
         head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::Carrier;
+    use crate::transport::seal::Key;
+    use crate::wire::PortId;
+
+    #[test]
+    fn a_put_that_takes_too_many_packets_is_not_queued_as_a_whole() {
+        let server = ServerId(0);
+        let mut origin = Origin::new(PortId(0), Key::from_bytes([1; 16]), 9, 1, 1432);
+        assert!(origin.may_lend(server, 100_000_000));
+        assert!(!origin.may_lend(server, 1_000_000_000), "datagrams would carry it");
+        origin.set_stream(server, Carrier::stream(1));
+        assert!(origin.may_lend(server, 1_000_000_000));
     }
 }

@@ -56,10 +56,14 @@ fn a_new_stream_repeats_what_the_last_one_carried() {
     let mut sender = sender(&[Carrier::stream(1); 2]);
     sender.set_stream(Carrier::stream(2));
     let mut by_stream = Vec::new();
-    sender.repeat_overdue(10, |_, _, is_by_stream| {
-        by_stream.push(is_by_stream);
-        Carrier::stream(2)
-    });
+    sender.repeat_overdue(
+        10,
+        |_| {},
+        |_, is_by_stream| {
+            by_stream.push(is_by_stream);
+            Carrier::stream(2)
+        },
+    );
     assert_eq!(by_stream, [true; 2]);
 }
 
@@ -68,4 +72,18 @@ fn a_reply_that_never_comes_is_asked_for_by_and_by() {
     let mut sender = sender(&[Carrier::stream(1)]);
     assert_eq!(overdue(&mut sender, STREAM_TIMEOUT_MIN_NS), 0);
     assert_eq!(overdue(&mut sender, 1 + STREAM_TIMEOUT_MIN_NS), 1);
+}
+
+#[test]
+fn long_requests_wait_for_a_stream_that_is_being_opened() {
+    let mut sender = sender(&[Carrier::stream(1); WINDOW as usize]);
+    sender.set_stream(Carrier::DATAGRAM);
+    assert!(sender.misses_stream(false));
+    sender.await_stream(true);
+    assert_eq!((overdue(&mut sender, 10), sender.due_ns()), (0, None));
+    // It cannot be opened: they go as datagrams, as many as the network should carry.
+    sender.await_stream(false);
+    assert_eq!(overdue(&mut sender, 11), ALLOWED_FIRST as usize);
+    sender.set_stream(Carrier::stream(2));
+    assert_eq!(overdue(&mut sender, 12), WINDOW as usize - ALLOWED_FIRST as usize);
 }

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -44,8 +44,10 @@ pub(super) struct Stream {
     pub(super) carrier: Carrier,
     pub(super) socket: TcpStream,
     pub(super) since: Instant,
-    /// When a packet has last arrived by it.
+    /// When a packet has last come or gone by it.
     used_ns: AtomicU64,
+    /// Whether it is among those that may have something.
+    pub(super) is_ready: AtomicBool,
     pub(super) state: Mutex<State>,
     pub(super) inbox: Mutex<Inbox>,
     outbox: Mutex<Outbox>,
@@ -89,23 +91,24 @@ impl Stream {
             socket,
             since: Instant::now(),
             used_ns: AtomicU64::new(now_ns()),
+            is_ready: AtomicBool::new(false),
             state: Mutex::new(state),
             inbox: Mutex::new(Inbox::new()),
             outbox: Mutex::default(),
         })
     }
 
-    /// Notes that a packet has arrived.
+    /// Notes that a packet comes or goes.
     pub(super) fn mark_used(&self) {
         self.used_ns.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// Returns for how long no packet has arrived.
-    pub(super) fn idle_ns(&self) -> u64 {
-        now_ns().saturating_sub(self.used_ns.load(Ordering::Relaxed))
+    /// Returns for how long no packet has come or gone.
+    pub(super) fn idle_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.used_ns.load(Ordering::Relaxed))
     }
 
-    /// As if no packet had arrived for so long.
+    /// As if no packet had come or gone for so long.
     #[cfg(test)]
     pub(super) fn make_idle(&self, idle_ns: u64) {
         self.used_ns.store(now_ns() - idle_ns, Ordering::Relaxed);
@@ -142,6 +145,7 @@ impl Stream {
     /// Sends a packet as a frame. What the socket does not take waits; beyond a limit the packet is
     /// dropped. Returns false if the stream is broken.
     pub(super) fn send(&self, head: &[u8], rest: &[u8]) -> bool {
+        self.mark_used();
         let frame_head = frames::frame_head(head.len() + rest.len());
         let mut outbox = lock(&self.outbox);
         if !outbox.flush(&self.socket) {
@@ -167,6 +171,7 @@ impl Stream {
 
     /// Takes a packet that [`Stream::flush`] sends. Returns false if the stream is broken.
     pub(super) fn gather(&self, head: &[u8], rest: &[u8]) -> bool {
+        self.mark_used();
         let frame_head = frames::frame_head(head.len() + rest.len());
         let mut outbox = lock(&self.outbox);
         if outbox.waiting() < BACKLOG_BYTES {

@@ -42,9 +42,19 @@ fn enabled(streams: TcpStreams) -> TcpStreams {
 
 /// As if a stream were there for so much longer.
 fn make_older(streams: &TcpStreams, by: Duration) {
-    for stream in &mut lock(&streams.list).streams {
+    let mut list = lock(&streams.list);
+    list.ready.clear();
+    list.expires = list.expires.map(|expires| expires - by);
+    for stream in &mut list.streams {
         Arc::get_mut(stream).expect("nobody else uses it").since -= by;
     }
+}
+
+/// As if nobody had used the streams for long.
+fn make_idle(streams: &TcpStreams) {
+    let mut list = lock(&streams.list);
+    list.expires = Some(Instant::now());
+    list.streams.iter().for_each(|stream| stream.make_idle(UNUSED_NS));
 }
 
 fn count(streams: &TcpStreams) -> usize {
@@ -190,4 +200,66 @@ fn a_listener_without_descriptors_is_left_alone_for_a_while() {
     lock(&server.list).accepts_from = Some(Instant::now());
     server.poll(None, Duration::from_secs(10));
     assert_eq!(count(&server), 1);
+}
+
+#[test]
+fn a_busy_stream_costs_no_looks_at_idle_ones() {
+    const STREAMS: u32 = 40;
+    const PACKETS: u32 = 200;
+    let (mut server, address) = server();
+    server.open_max = || 1000;
+    let clients: Vec<TcpStreams> = (0..STREAMS).map(|_| client()).collect();
+    for client in &clients {
+        assert!(opens(client, &server, PeerAddress::Socket(address)));
+    }
+    server.works.store(0, Ordering::Relaxed);
+    let busy = &clients[STREAMS as usize / 2];
+    for _ in 0..PACKETS {
+        assert!(busy.send(address, &[1; 2000], &[], false).is_some());
+        let mut has_arrived = false;
+        for _ in 0..TRIES {
+            server.deliver(&mut |packet, _| has_arrived = packet.len() == 2000);
+            if has_arrived {
+                break;
+            }
+        }
+        assert!(has_arrived);
+    }
+    let works = server.works.load(Ordering::Relaxed);
+    assert!(works < 4 * PACKETS, "{works} looks for {PACKETS} packets");
+}
+
+#[test]
+fn streams_that_nobody_uses_are_closed() {
+    let (server, address) = server();
+    let client = client();
+    assert!(opens(&client, &server, PeerAddress::Socket(address)));
+    client.poll(None, Duration::ZERO);
+    assert_eq!(count(&client), 1);
+    make_idle(&client);
+    client.poll(None, Duration::ZERO);
+    assert_eq!(count(&client), 0);
+    assert!(opens(&client, &server, PeerAddress::Socket(address)), "it is opened when needed");
+}
+
+#[test]
+fn a_stream_that_is_used_again_is_not_closed() {
+    let (server, address) = server();
+    let (client, to) = (client(), PeerAddress::Socket(address));
+    assert!(opens(&client, &server, to));
+    make_idle(&client);
+    assert!(client.send(address, &[1; 2000], &[], false).is_some());
+    client.poll(None, Duration::ZERO);
+    assert_eq!(count(&client), 1, "an answer may be under way");
+}
+
+#[test]
+fn a_transfer_begins_on_no_stream_that_its_peer_may_close() {
+    let (server, address) = server();
+    let (client, to) = (client(), PeerAddress::Socket(address));
+    assert!(opens(&client, &server, to));
+    assert!(!client.open(to), "there is one");
+    make_idle(&client);
+    assert!(client.open(to), "a new one is under way");
+    assert_eq!(count(&client), 1);
 }
