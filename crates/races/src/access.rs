@@ -95,6 +95,10 @@ pub(crate) struct Actor {
     pub(crate) lane: usize,
 }
 
+/// What stands in a [`Site`] for the rank whose memory it is: sites are then the same for all ranks
+/// that an operation goes to.
+pub(crate) const OWNER: usize = 0xFFFE;
+
 /// An access to memory of a rank.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
@@ -122,7 +126,7 @@ impl Access {
             writes: self.writes,
             operation: self.operation,
             place: self.place,
-            until: self.until,
+            until: self.until.map(|rank| if rank == self.owner { OWNER } else { rank }),
         }
     }
 }
@@ -138,10 +142,16 @@ pub(crate) struct Site {
     pub(crate) writes: bool,
     pub(crate) operation: u8,
     pub(crate) place: u32,
+    /// The rank whose flush completes it, or [`OWNER`].
     pub(crate) until: Option<usize>,
 }
 
 impl Site {
+    /// The rank whose flush completes an access to memory of `owner`.
+    pub(crate) fn completed_by(self, owner: usize) -> Option<usize> {
+        self.until.map(|rank| if rank == OWNER { owner } else { rank })
+    }
+
     pub(crate) fn pack(self) -> [u32; 3] {
         let until = self.until.map_or(0, |rank| rank as u32 + 1);
         let how = u32::from(self.kind) << 4 | (self.class as u32) << 1;

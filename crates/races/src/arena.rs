@@ -20,7 +20,7 @@ use crate::layout::Layout;
 /// How many numbers stand ahead of the checker's own: the lock, and what it takes to map the rest.
 pub(crate) const HEAD: usize = 16;
 /// What a file of the checker begins with, behind the lock.
-const MAGIC: u32 = 0x5ACE_0004;
+const MAGIC: u32 = 0x5ACE_0005;
 /// A rank that was killed inside the lock keeps it; the others then go on unchecked.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -38,10 +38,10 @@ pub(crate) enum Call<'a> {
         actor: Actor,
         read: ReadWord,
     },
-    /// An agent has changed the word of one clock on behalf of that of another.
-    PassOn {
-        from: usize,
-        to: usize,
+    /// An attempt has not changed its word.
+    TakeBack {
+        word: usize,
+        attempt: u32,
     },
     Fence {
         actor: Actor,
@@ -119,6 +119,8 @@ pub(crate) struct ReadWord {
     pub(crate) slack: Option<u64>,
     /// Whether it is the program's own.
     pub(crate) is_program: bool,
+    /// Whether an atomic has read it, which came behind all that was fenced ahead of it.
+    pub(crate) is_answer: bool,
 }
 
 /// The clock of a word.
@@ -153,7 +155,7 @@ impl State<'_> {
                 self.learn_adds(actor, word, None);
             }
             Call::AcquireBytes { actor, read } => self.acquire_bytes(actor, read),
-            Call::PassOn { from, to } => self.pass_on(from, to),
+            Call::TakeBack { word, attempt } => self.take_back(word, attempt),
             Call::Fence { actor, is_program } => self.fence(actor, is_program),
             Call::Flush { actor, target } => self.flush(actor, target),
             Call::FlushAll { actor } => {
@@ -190,15 +192,15 @@ impl State<'_> {
         for piece in pieces {
             for offset in (piece.offset & !3..piece.offset + piece.bytes).step_by(4) {
                 let word = clock_of(self.layout, owner, segment, offset);
-                let (value, added) = (None, None);
-                let released = Released { word, owner, is_program: true, value, added };
+                let (value, added, attempt) = (None, None, 0);
+                let released = Released { word, owner, is_program: true, value, added, attempt };
                 self.release(actor, released);
             }
         }
     }
 
     fn acquire_bytes(&mut self, actor: Actor, read: ReadWord) {
-        let ReadWord { owner, segment, offset: begin, bytes, seen, slack, is_program } = read;
+        let ReadWord { owner, segment, offset: begin, bytes, seen, slack, is_program, .. } = read;
         for offset in (begin..begin + bytes).step_by(4) {
             let word = clock_of(self.layout, owner, segment, offset);
             self.acquire(actor, word, seen.filter(|_| offset == begin));
@@ -206,6 +208,9 @@ impl State<'_> {
         let tag = tag_of(owner, segment, begin);
         let waited = seen.zip(slack).map(|(seen, slack)| Waited { tag, seen, slack });
         self.learn_adds(actor, clock_of(self.layout, owner, segment, begin), waited);
+        if read.is_answer {
+            self.answered(actor, owner, is_program);
+        }
         if is_program {
             self.see(owner, segment, begin, bytes);
         }

@@ -2,21 +2,22 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use farside_fabric::{
     Accumulate, Agent, Atomic, Caps, Condition, Connection, Error, Event, Handler, HandlerId, Hint,
-    JobView, Landings, Mapped, Node, OldValue, Piece, Rank, Region, Reply, Result, SegmentId,
-    Shape, Started, Ticket, Wait, Wake, Watch, Width, Word, forward,
+    JobView, Landings, Mapped, Node, OldValue, Probe, Rank, Region, Reply, Result, SegmentId,
+    Started, Ticket, Wait, Wake, Word, forward,
 };
 
 use crate::Checker;
-use crate::access::{Access, Class, kind, operation};
-use crate::agent::SeenAgent;
-use crate::calls::{Call, clock_of};
+use crate::access::{Class, kind};
+use crate::agent::Served;
+use crate::calls::Call;
 use crate::cure::{HeldPut, Means};
 use crate::hand::Hand;
 use crate::layout::{CONTEXT_LANES, CONTEXTS};
+use crate::seen::{Asked, Seen, SeenAtomic, first_byte};
 use crate::state::Released;
 use crate::told::{RUST, RankState, Told, clock_of_agent, locked, with_pieces};
 
@@ -31,34 +32,12 @@ pub(crate) struct Checked {
     inner: Box<dyn Connection>,
     caps: Caps,
     told: Arc<Told>,
-    /// The words that operations under way read.
-    tickets: Mutex<HashMap<Ticket, usize>>,
+    /// What operations under way read.
+    tickets: Mutex<HashMap<Ticket, Asked>>,
     /// A put that waits for its signal, while a put with a signal is tried instead.
     held: Mutex<Option<HeldPut>>,
     /// A get under way behind which the lock is given back that is tried.
     locked_get: Mutex<Option<Ticket>>,
-}
-
-/// How an operation on a region is seen.
-struct Seen {
-    class: Class,
-    writes: bool,
-    name: &'static str,
-    is_posted: bool,
-    /// Whether it is a signal, or a put with one.
-    is_signal: bool,
-    /// What else matters, as bits.
-    kind: u8,
-}
-
-/// How an atomic is seen.
-struct HowAtomic {
-    /// Whether it is under way until a flush.
-    is_posted: bool,
-    /// Whether it is the signal of a put.
-    signalled: bool,
-    /// What else matters, as bits.
-    kind: u8,
 }
 
 impl Checked {
@@ -79,6 +58,8 @@ impl Checked {
             places: Mutex::default(),
             lanes: Mutex::default(),
             holds_lock: AtomicBool::new(false),
+            thread: OnceLock::new(),
+            attempts: AtomicU32::new(1),
         };
         state.checker.run(&[Call::Joined]);
         state.checker.trial.prepare(&*inner)?;
@@ -101,7 +82,7 @@ impl Checked {
             CONTEXT_LANES * least
         };
         let told = Arc::new(Told {
-            below: inner.watch(),
+            below: inner.probe(),
             state,
             lane,
             place: AtomicU64::new(0),
@@ -111,6 +92,7 @@ impl Checked {
             found: AtomicU32::new(0),
             source: Mutex::default(),
             hand: Hand::default(),
+            prepared: Mutex::default(),
         });
         let (tickets, held, locked_get) = (Mutex::default(), Mutex::default(), Mutex::default());
         Checked { inner, caps, told, tickets, held, locked_get }
@@ -137,7 +119,7 @@ impl Checked {
         seen: &Seen,
         more: &[Call<'_>],
     ) -> Result<()> {
-        match self.access(region, place, seen) {
+        match self.told.access(self.told.actor(), region, place, seen) {
             Some(access) => {
                 with_pieces(region.shape, |pieces| self.told.see_and(&access, pieces, more));
             }
@@ -145,25 +127,6 @@ impl Checked {
             None => self.told.note_found(self.told.run(more)),
         }
         self.complain()
-    }
-
-    /// Returns an operation of the program on a region of the program's as an access.
-    fn access(&self, region: &Region<'_>, place: Option<u32>, seen: &Seen) -> Option<Access> {
-        let is_program = || self.told.is_program(region.segment, first_byte(region));
-        let place = place.filter(|_| is_program())?;
-        let mut actor = self.told.actor();
-        actor.lane += usize::from(seen.is_signal);
-        Some(Access {
-            actor,
-            owner: region.rank.index(),
-            segment: region.segment,
-            class: seen.class,
-            kind: seen.kind,
-            writes: seen.writes,
-            operation: operation(seen.name),
-            place,
-            until: seen.is_posted.then_some(region.rank.index()),
-        })
     }
 
     fn complain(&self) -> Result<()> {
@@ -260,10 +223,17 @@ impl Checked {
         let (class, name) = (Class::Plain, "put_signal");
         let (is_posted, is_signal, kind) = (true, true, 0);
         let seen = Seen { class, writes: true, name, is_posted, is_signal, kind };
-        let how = HowAtomic { is_posted: true, signalled: true, kind: kind::SIGNAL };
+        let atomic = SeenAtomic {
+            at,
+            op,
+            is_posted: true,
+            signalled: true,
+            kind: kind::SIGNAL,
+            attempt: self.told.attempt(op),
+        };
         let source = locked(&self.told.source).take();
         // All of it is one operation: what tells of the signal tells of the rest.
-        self.with_word(at, op, how, place, |word| match source {
+        self.told.with_word(self.told.actor(), atomic, place, |word| match source {
             None => self.see_and(to, place, &seen, word),
             Some((mut access, piece)) => {
                 access.actor.lane += 1;
@@ -271,7 +241,9 @@ impl Checked {
                 self.see_and(to, place, &seen, &[&[read], word].concat())
             }
         })?;
-        self.inner.put_signal(to, bytes, at, op)
+        self.inner.put_signal(to, bytes, at, op)?;
+        self.told.has_started();
+        Ok(())
     }
 
     fn see_put(&self, to: &Region<'_>, place: Option<u32>) -> Result<()> {
@@ -293,8 +265,8 @@ impl Checked {
     }
 
     /// Looks at an atomic, and passes on what its rank knows if it changes the word.
-    fn see_word(&self, at: Word, op: Atomic, how: HowAtomic, place: Option<u32>) -> Result<()> {
-        self.with_word(at, op, how, place, |calls| {
+    fn see_word(&self, atomic: SeenAtomic, place: Option<u32>) -> Result<()> {
+        self.told.with_word(self.told.actor(), atomic, place, |calls| {
             if !calls.is_empty() {
                 self.told.note_found(self.told.run(calls));
             }
@@ -302,66 +274,15 @@ impl Checked {
         })
     }
 
-    /// Has `act` tell of an atomic.
-    fn with_word<R>(
-        &self,
-        at: Word,
-        op: Atomic,
-        how: HowAtomic,
-        place: Option<u32>,
-        act: impl FnOnce(&[Call<'_>]) -> R,
-    ) -> R {
-        let HowAtomic { is_posted, signalled, kind } = how;
-        let name = match op {
-            Atomic::Store(_) if is_posted => "signal",
-            _ => op.name(),
-        };
-        let (class, writes) = (Class::Atomic, op.writes());
-        let is_signal = signalled || is_posted && matches!(op, Atomic::Store(_));
-        let seen = Seen { class, writes, name, is_posted, is_signal, kind };
-        let word = Region::block(at.rank, at.segment, at.offset, at.width.bytes());
-        let pieces = &[Piece { offset: at.offset, bytes: at.width.bytes() }];
-        let access = self.access(&word, place, &seen).map(|access| Call::Access { access, pieces });
-        if !writes {
-            return act(access.as_slice());
-        }
-        if let Some(place) = place.filter(|_| is_posted && self.checker().trial.is_for_runs())
-            && self.told.is_program(at.segment, at.offset)
-        {
-            self.checker().trial.note_signal(self.told.state.rank, at, place);
-        }
-        let (actor, released) = (self.told.actor(), self.told.released(at, op, signalled));
-        self.checker().prefetch(released.owner, at.segment, at.offset, released.word);
-        let release = Call::Release { actor, released };
-        match access {
-            Some(access) => act(&[access, release]),
-            None => act(&[release]),
-        }
-    }
-
-    /// An operation that reads a word has been started.
-    fn started(&self, started: Started, word: usize, at: Option<Word>) -> Started {
+    /// An operation that has a reply has been started.
+    fn started(&self, started: Started, asked: Asked) -> Started {
         match &started {
-            Started::Done(reply) => match at {
-                Some(at) => {
-                    let seen = match reply {
-                        Reply::Word(held) if at.width != Width::Pair => Some(*held as u64),
-                        _ => None,
-                    };
-                    self.told.acquire_word(at, seen, None);
-                }
-                None => self.acquire(word),
-            },
+            Started::Done(reply) => self.told.replied(self.told.actor(), &asked, reply),
             Started::Pending(ticket) => {
-                locked(&self.tickets).insert(*ticket, word);
+                locked(&self.tickets).insert(*ticket, asked);
             }
         }
         started
-    }
-
-    /// An operation has read the word of a clock.
-    fn acquire(&self, word: usize) {
-        self.told.run(&[Call::Acquire { actor: self.told.actor(), word, seen: None }]);
     }
 }
 
@@ -369,14 +290,6 @@ impl Checked {
 fn slack(condition: &Condition<'_>, value: u64) -> u64 {
     let holds = |less: &u64| value.checked_sub(*less).is_some_and(|value| (condition.until)(value));
     (1..=SLACK_MAX).take_while(holds).last().unwrap_or(0)
-}
-
-fn first_byte(region: &Region<'_>) -> u64 {
-    match region.shape {
-        Shape::Block(piece) => piece.offset,
-        Shape::Strided { offset, .. } => offset,
-        Shape::Pieces(pieces) => pieces.first().map_or(0, |piece| piece.offset),
-    }
 }
 
 impl Drop for Checked {
@@ -475,15 +388,22 @@ impl Connection for Checked {
             self.see_put(&word, place)?;
             return self.inner.atomic(at, op, old);
         }
-        let is_under_way = is_posted || self.told.is_nonblocking();
-        let how = HowAtomic { is_posted: is_under_way, signalled: false, kind: self.told.kind() };
-        self.see_word(at, op, how, place)?;
+        let (kind, attempt) = (self.told.kind(), self.told.attempt(op));
+        let atomic = SeenAtomic {
+            at,
+            op,
+            is_posted: is_posted || self.told.is_nonblocking(),
+            signalled: false,
+            kind,
+            attempt,
+        };
+        self.see_word(atomic, place)?;
         let started = self.inner.atomic(at, op, old)?;
+        self.told.has_started();
         if is_posted {
             return self.cure(place, at.rank).map(|()| started);
         }
-        let word = clock_of(self.told.layout(), at.rank.index(), at.segment, at.offset);
-        Ok(self.started(started, word, Some(at)))
+        Ok(self.started(started, Asked::Atomic(atomic)))
     }
 
     fn fence(&self) -> Result<()> {
@@ -510,23 +430,25 @@ impl Connection for Checked {
         self.told.run(&[Call::Release { actor: self.told.actor(), released }]);
         self.checker().check()?;
         let started = self.inner.call(node, handler, bytes)?;
-        Ok(self.started(started, word, None))
+        Ok(self.started(started, Asked::Agent(word)))
     }
 
     fn serve(&self, handler: HandlerId, mut run: Handler) -> Result<()> {
-        let checker = self.checker().clone();
+        let place = self.told.operation_place();
+        let topology = self.inner.job().topology.clone();
+        let served = Served { told: self.told.clone(), topology, place };
         let seen = move |agent: &dyn Agent, caller: Rank, bytes: &[u8]| {
-            run(&SeenAgent { agent, checker: &checker }, caller, bytes)
+            served.run(agent, |agent| run(agent, caller, bytes))
         };
         self.inner.serve(handler, Box::new(seen))
     }
 
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
         let reply = self.inner.poll(ticket)?;
-        if reply.is_some()
-            && let Some(word) = locked(&self.tickets).remove(&ticket)
+        if let Some(reply) = &reply
+            && let Some(asked) = locked(&self.tickets).remove(&ticket)
         {
-            self.acquire(word);
+            self.told.replied(self.told.actor(), &asked, reply);
         }
         if reply.is_some() && locked(&self.locked_get).take_if(|held| *held == ticket).is_some() {
             self.told.unlock()?;
@@ -562,7 +484,7 @@ impl Connection for Checked {
         None
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
         Some(self.told.clone())
     }
 }

@@ -64,7 +64,7 @@ impl State<'_> {
 
     /// Notes in a strand's own clock that it knows what it has done so far.
     pub(crate) fn know_own(&mut self, rank: usize, strand: usize) {
-        if let Some(column) = self.strand_column(rank, strand) {
+        if let Some(column) = self.give_strand_column(rank, strand) {
             let clock = self.layout.clock_of(rank, strand);
             self.numbers[clock + column] = self.time(rank);
         }
@@ -128,6 +128,20 @@ impl State<'_> {
         is_at_once.or_else(free).or_else(oldest).unwrap_or(actor.lane)
     }
 
+    /// An atomic of a context on memory of `owner` is complete: what the context had posted there
+    /// ahead of its last fence has landed before. That fence may have come when the atomic was
+    /// under way, which may hide a race.
+    pub(crate) fn answered(&mut self, actor: Actor, owner: usize, is_program: bool) {
+        let (layout, me) = (*self.layout, actor.rank);
+        let clock = layout.clock_of(me, actor.strand);
+        for lane in lanes_of(actor) {
+            if let Some(column) = self.posted_column(me, lane, owner) {
+                let fenced = self.numbers[layout.fenced(me, lane, owner, is_program)];
+                self.numbers[clock + column] = self.numbers[clock + column].max(fenced);
+            }
+        }
+    }
+
     /// Whether a fence of a context comes behind something that it has signalled to a target.
     pub(crate) fn is_fenced(&self, actor: Actor, target: usize, column: usize, time: u32) -> bool {
         let (layout, me) = (self.layout, actor.rank);
@@ -140,7 +154,7 @@ impl State<'_> {
     /// A rank is about to change a word by which others may learn of all that it has completed;
     /// and, if the change is a signal, of that, and of what was put with it.
     pub(crate) fn release(&mut self, actor: Actor, released: Released) {
-        let Released { word, owner, is_program, value, added } = released;
+        let Released { word, owner, value, added, attempt, .. } = released;
         let (layout, me, time) = (*self.layout, actor.rank, self.time(actor.rank));
         self.know_own(me, actor.strand);
         self.list(word);
@@ -148,30 +162,48 @@ impl State<'_> {
             self.tell_adds(word);
         }
         self.note_release(layout.clock_of(me, actor.strand), word);
-        let stored = layout.last_value_of_word(word);
-        let bits = value.unwrap_or(0);
-        self.numbers[stored] = u32::from(value.is_some());
-        self.numbers[stored + 1] = bits as u32;
-        self.numbers[stored + 2] = (bits >> 32) as u32;
-        if owner < layout.n() {
-            for lane in lanes_of(actor) {
-                let Some(column) = self.posted_column(me, lane, owner) else { continue };
-                let fenced = match is_program {
-                    true => self.numbers[layout.fenced_of(me, lane, owner)],
-                    false => self.numbers[layout.fenced_by_protocol(me, lane, owner)],
-                };
-                let last = self.numbers[layout.last_post_of(me, lane, owner)];
-                let is_own = lane != actor.lane && last == time;
-                let known = layout.last_column_of_word(word, column);
-                if is_own && let Some(added) = added {
-                    self.keep_add(actor, (word, owner), column, added);
-                    continue;
-                }
-                let complete = if is_own { time } else { fenced };
-                self.numbers[known] = self.numbers[known].max(complete);
+        self.note_value(word, value, attempt);
+        for lane in lanes_of(actor) {
+            let Some((column, complete)) = self.told_of(actor, lane, &released) else { continue };
+            if complete == time
+                && let Some(added) = added
+            {
+                self.keep_add(actor, (word, owner), column, added);
+                continue;
             }
+            let known = layout.last_column_of_word(word, column);
+            self.numbers[known] = self.numbers[known].max(complete);
         }
         self.tick(me);
+    }
+
+    /// Notes the value that the last release of a word has stored, and which attempt it was.
+    pub(crate) fn note_value(&mut self, word: usize, value: Option<u64>, attempt: u32) {
+        let stored = self.layout.last_value_of_word(word);
+        let bits = value.unwrap_or(0);
+        self.numbers[stored] = u32::from(value.is_some()) | attempt << 1;
+        self.numbers[stored + 1] = bits as u32;
+        self.numbers[stored + 2] = (bits >> 32) as u32;
+    }
+
+    /// What a release tells of a lane of its context: the column, and up to when what was posted to
+    /// the word's rank lands ahead of it. Of its own signal, and what was put with it, that is now.
+    pub(crate) fn told_of(
+        &self,
+        actor: Actor,
+        lane: usize,
+        released: &Released,
+    ) -> Option<(usize, u32)> {
+        let (layout, me, owner) = (self.layout, actor.rank, released.owner);
+        if owner >= layout.n() {
+            return None;
+        }
+        let column = self.posted_column(me, lane, owner)?;
+        let fenced = layout.fenced(me, lane, owner, released.is_program);
+        let (last, time) =
+            (self.numbers[layout.last_post_of(me, lane, owner)], self.time(actor.rank));
+        let is_own = lane != actor.lane && last == time;
+        Some((column, if is_own { time } else { self.numbers[fenced] }))
     }
 
     /// Makes a strand's clock that of a word's last release. What was the last release is one of
@@ -202,7 +234,7 @@ impl State<'_> {
         let stored = layout.last_value_of_word(word);
         let [low, high] = [self.numbers[stored + 1], self.numbers[stored + 2]];
         let value = u64::from(high) << 32 | u64::from(low);
-        let is_later = self.numbers[stored] != 0 && seen.is_some_and(|seen| seen != value);
+        let is_later = self.numbers[stored] & 1 != 0 && seen.is_some_and(|seen| seen != value);
         let mine = layout.clock_of(actor.rank, actor.strand);
         for block in layout.blocks(columns) {
             let used = used(block, columns);
@@ -220,25 +252,23 @@ impl State<'_> {
         }
     }
 
-    /// An agent has changed one word on behalf of those that it has heard from.
-    pub(crate) fn pass_on(&mut self, from: usize, to: usize) {
+    /// An attempt to change a word has failed: it tells nobody anything. If another release has
+    /// come behind it, it stays, which may hide a race.
+    pub(crate) fn take_back(&mut self, word: usize, attempt: u32) {
         let (layout, columns) = (*self.layout, self.columns());
-        self.tell_adds(from);
-        self.list(to);
+        let stored = layout.last_value_of_word(word);
+        if self.numbers[stored] >> 1 != attempt {
+            return;
+        }
+        self.numbers[stored] = 0;
         for block in layout.blocks(columns) {
-            let (theirs, its) =
-                (layout.last_clock_of_word(block, from), layout.last_clock_of_word(block, to));
-            for column in 0..used(block, columns) {
-                let last = self.numbers[theirs + column];
-                let known = last.max(self.numbers[theirs + block.columns + column]);
-                let all = &mut self.numbers[its + block.columns + column];
-                *all = (*all).max(known);
-            }
+            let last = layout.last_clock_of_word(block, word);
+            self.numbers[last..last + used(block, columns)].fill(0);
         }
     }
 
     /// Lists a word whose clock is about to be changed.
-    fn list(&mut self, word: usize) {
+    pub(crate) fn list(&mut self, word: usize) {
         let listed = self.layout.is_listed(word);
         if self.numbers[listed] == 0 {
             self.numbers[listed] = 1;
@@ -282,12 +312,12 @@ impl State<'_> {
 }
 
 /// The lanes of a context: of its posted operations, and of its signals.
-fn lanes_of(actor: Actor) -> std::ops::Range<usize> {
+pub(crate) fn lanes_of(actor: Actor) -> std::ops::Range<usize> {
     let first = actor.lane - actor.lane % CONTEXT_LANES;
     first..first + CONTEXT_LANES
 }
 
 /// How many columns of a block are in use.
-fn used(block: Block, columns: usize) -> usize {
+pub(crate) fn used(block: Block, columns: usize) -> usize {
     block.columns.min(columns - block.start)
 }

@@ -12,10 +12,12 @@ pub(crate) const CONTEXTS: usize = 4;
 /// what was put with them. Signals that are under way at once have a lane each, as far as there
 /// are some, since each tells of itself alone.
 pub(crate) const CONTEXT_LANES: usize = 4;
+/// The first lane of what handlers post.
+pub(crate) const AGENT_LANE: usize = CONTEXTS * CONTEXT_LANES;
 /// The lanes of a rank.
-pub(crate) const LANES: usize = CONTEXTS * CONTEXT_LANES;
+pub(crate) const LANES: usize = AGENT_LANE + CONTEXT_LANES;
 /// The most columns that clocks have. When all are given, what is posted further on counts as
-/// complete at once.
+/// complete at once, and is counted.
 const COLUMNS_MAX: usize = 1 << 16;
 /// The columns of the first block of a word's clocks: as many as two ranks need that post to each
 /// other. With the word's other numbers they fill a line of the processor's cache.
@@ -81,6 +83,10 @@ pub(crate) mod count {
     pub(crate) const JOINED: usize = 11;
     /// Whether puts whose signals add to words are kept.
     pub(crate) const ADDS: usize = 12;
+    /// Accesses that were forgotten because others touched the same 8 bytes.
+    pub(crate) const DISPLACED: usize = 13;
+    /// Posted operations that counted as complete because no column was left.
+    pub(crate) const COMPLETED: usize = 14;
     /// Where the next part begins.
     pub(crate) const END: usize = 64;
 }
@@ -93,11 +99,14 @@ pub(crate) struct Layout {
     pub(crate) page_bits: u32,
     /// How many words have a clock of their own; the others share one.
     pub(crate) words: usize,
-    /// How many strands of a rank are told apart.
+    /// How many strands of a rank are told apart. The last one is that of the handlers that run in
+    /// its process.
     pub(crate) strands: usize,
     /// The most columns that a clock can have: one for each strand of each rank, and one for each
     /// lane and target. They are given as they are needed, so most clocks are short.
     pub(crate) columns_max: usize,
+    /// Whether it is known when each atomic is carried out: the program is explored.
+    pub(crate) is_exact: bool,
     /// Where words, sites, keys and pages begin; every access asks.
     words_begin: usize,
     sites_begin: usize,
@@ -145,14 +154,14 @@ impl Layout {
                 limit: RANKS_MAX.into(),
             });
         }
-        let (words, strands) = if ranks <= 16 { (1 << 16, 64) } else { (1 << 12, 16) };
+        let (words, strands) = if ranks <= 16 { (1 << 16, 65) } else { (1 << 12, 17) };
         Ok(Layout::with(ranks, page_bits.clamp(4, 24), words, strands))
     }
 
     /// For short runs of ranks that have no threads.
     pub(crate) fn short(ranks: u32) -> Result<Layout> {
         let Layout { page_bits, words, .. } = Layout::new(ranks, SHORT_PAGE_BITS)?;
-        Ok(Layout::with(ranks, page_bits, words, 1))
+        Ok(Layout { is_exact: true, ..Layout::with(ranks, page_bits, words, 2) })
     }
 
     fn with(ranks: u32, page_bits: u32, words: usize, strands: usize) -> Layout {
@@ -165,6 +174,7 @@ impl Layout {
             words,
             strands,
             columns_max,
+            is_exact: false,
             words_begin,
             sites_begin,
             keys_begin,
@@ -188,6 +198,11 @@ impl Layout {
         1 << self.page_bits
     }
 
+    /// The strand of the handlers that run in a rank's process.
+    pub(crate) fn agent_strand(&self) -> usize {
+        self.strands - 1
+    }
+
     /// The numbers of a rank's state: its time; for each lane and target when something was posted
     /// last, up to when it is fenced, up to when by a protocol, and which column is theirs; which
     /// strand was made last; and for each strand how many use it, when it was made, and its column.
@@ -209,6 +224,21 @@ impl Layout {
 
     pub(crate) fn fenced_by_protocol(&self, rank: usize, lane: usize, target: usize) -> usize {
         self.last_post_of(rank, 2 * LANES + lane, target)
+    }
+
+    /// Up to when a lane is fenced, for those that learn of it through words of the program, or of
+    /// a protocol.
+    pub(crate) fn fenced(
+        &self,
+        rank: usize,
+        lane: usize,
+        target: usize,
+        is_program: bool,
+    ) -> usize {
+        match is_program {
+            true => self.fenced_of(rank, lane, target),
+            false => self.fenced_by_protocol(rank, lane, target),
+        }
     }
 
     /// Which column of a clock tells of posted operations of a lane to a target, plus one.
@@ -265,7 +295,8 @@ impl Layout {
         self.in_block(block, word)..self.in_block(block, word + 1)
     }
 
-    /// Whether the last release of a word has stored a value, and the value in two numbers.
+    /// Whether the last release of a word has stored a value, above that the number of the attempt
+    /// that it was, and the value in two numbers.
     pub(crate) fn last_value_of_word(&self, word: usize) -> usize {
         self.in_block(Block::number(0), word)
     }

@@ -32,10 +32,12 @@ mod calls;
 mod checked;
 mod clocks;
 mod cure;
+mod explored;
 mod hand;
 mod layout;
 mod remote;
 mod report;
+mod seen;
 mod shadow;
 mod state;
 mod strands;
@@ -52,15 +54,17 @@ pub use report::{BlindSpot, Race, Report, Side, Suppressions};
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use farside_fabric::{Connection, Result, SegmentId};
 
 use crate::arena::Arena;
 use crate::calls::Call;
+use crate::explored::UnderWay;
 use crate::layout::{Layout, count};
 use crate::remote::Remote;
 use crate::state::State;
+use crate::told::locked;
 use crate::trial::Trial;
 
 /// The variable that tells where the checker's memory is, or how to reach it.
@@ -79,6 +83,10 @@ pub struct Checker {
     file: Option<File>,
     /// What is tried against a race, if something is.
     trial: Trial,
+    /// The atomics that are under way, in explored programs.
+    under_way: Mutex<UnderWay>,
+    /// What was looked at in earlier runs.
+    past: Mutex<Report>,
 }
 
 /// Where the memory of a checker is.
@@ -105,11 +113,20 @@ impl Checker {
     }
 
     fn of(arena: Arena, file: Option<File>) -> Checker {
-        Checker { memory: Memory::Here(arena), file, trial: Trial::default() }
+        Checker { file, ..Checker::with_memory(Memory::Here(arena)) }
+    }
+
+    fn with_memory(memory: Memory) -> Checker {
+        let (trial, under_way, past) = (Trial::default(), Mutex::default(), Mutex::default());
+        Checker { memory, file: None, trial, under_way, past }
     }
 
     /// Forgets what was found and seen: another run begins.
     pub fn begin_again(&self) {
+        locked(&self.under_way).clear();
+        if let Some(run) = self.with(|state| Report::read_coverage(state)) {
+            locked(&self.past).add_coverage(run);
+        }
         self.with(|state| state.begin_again());
         self.trial.begin_again();
     }
@@ -161,8 +178,7 @@ impl Checker {
             None => Checker::open(Path::new(&path)).map(Some),
             Some(opened) => {
                 let (remote, layout) = opened?;
-                let memory = Memory::Far { remote, layout };
-                Ok(Some(Arc::new(Checker { memory, file: None, trial: Trial::default() })))
+                Ok(Some(Arc::new(Checker::with_memory(Memory::Far { remote, layout }))))
             }
         }
     }
@@ -239,6 +255,15 @@ impl Checker {
     /// Returns whether a race was found.
     pub fn has_race(&self) -> bool {
         self.with(|state| state.numbers[count::RACES] != 0).unwrap_or(false)
+    }
+
+    /// Returns what was looked at in all runs, and what was not, without the races.
+    pub fn coverage(&self) -> Report {
+        let mut all = locked(&self.past).clone();
+        if let Some(run) = self.with(|state| Report::read_coverage(state)) {
+            all.add_coverage(run);
+        }
+        all
     }
 
     /// Returns what was found so far.

@@ -23,7 +23,7 @@ use crate::wire;
 /// name of the daemon's socket follows.
 const PREFIX: &str = "socket:";
 /// The request of a rank that does not know the checker yet.
-const HELLO: &[u8] = b"farside-races 1";
+const HELLO: &[u8] = b"farside-races 2";
 /// An answer is a number; longer ones are none of ours.
 const ANSWER_MAX: usize = 64;
 /// A rank looks so often whether it waits for an answer in vain. A rank that was stopped for a

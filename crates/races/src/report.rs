@@ -26,6 +26,10 @@ pub struct Report {
     pub dropped: u32,
     /// How many times 1 KiB of memory was forgotten because the shadow was full.
     pub forgotten: u32,
+    /// How many accesses were forgotten because others touched the same bytes.
+    pub displaced: u32,
+    /// How many posted operations counted as complete at once because clocks were too long.
+    pub completed: u32,
     /// How many races a suppression has taken away.
     pub suppressed: usize,
 }
@@ -115,6 +119,11 @@ impl Suppressions {
 impl Report {
     pub(crate) fn read(state: &State<'_>) -> Report {
         let races = (0..state.numbers[count::RACES] as usize).map(|race| read_race(state, race));
+        Report { races: races.collect(), ..Report::read_coverage(state) }
+    }
+
+    /// What was looked at, and what was not, without the races.
+    pub(crate) fn read_coverage(state: &State<'_>) -> Report {
         let (mut blind_spots, mut unseen) = (Vec::new(), Vec::new());
         for blind in 0..state.numbers[count::BLINDS] as usize {
             let at = state.layout.blind(blind);
@@ -126,15 +135,51 @@ impl Report {
         }
         let (low, high) = (state.numbers[count::ACCESSES], state.numbers[count::ACCESSES + 1]);
         Report {
-            races: races.collect(),
+            races: Vec::new(),
             blind_spots,
             unseen,
             joined: state.numbers[count::JOINED],
             accesses: u64::from(high) << 32 | u64::from(low),
             dropped: state.numbers[count::DROPPED],
             forgotten: state.numbers[count::FORGOTTEN],
+            displaced: state.numbers[count::DISPLACED],
+            completed: state.numbers[count::COMPLETED],
             suppressed: 0,
         }
+    }
+
+    /// Adds what was looked at in another run, and what was not.
+    pub(crate) fn add_coverage(&mut self, other: Report) {
+        for what in other.unseen {
+            if !self.unseen.contains(&what) {
+                self.unseen.push(what);
+            }
+        }
+        self.joined = self.joined.max(other.joined);
+        self.accesses = self.accesses.saturating_add(other.accesses);
+        self.dropped = self.dropped.saturating_add(other.dropped);
+        self.forgotten = self.forgotten.saturating_add(other.forgotten);
+        self.displaced = self.displaced.saturating_add(other.displaced);
+        self.completed = self.completed.saturating_add(other.completed);
+    }
+
+    /// Whether something was forgotten, or not looked at, for lack of room.
+    fn lacks_room(&self) -> bool {
+        [self.dropped, self.forgotten, self.displaced, self.completed] != [0; 4]
+    }
+
+    /// Returns what the program does that was not looked into, if there is something, in one line.
+    pub fn not_seen(&self) -> Option<String> {
+        let lacking = [
+            (self.dropped, "accesses for which the table of places and operations had no room"),
+            (self.forgotten, "KiB of memory whose accesses were forgotten for lack of room"),
+            (self.displaced, "accesses forgotten because more than four touched the same 8 bytes"),
+            (self.completed, "posted operations that counted as complete for lack of clocks"),
+        ];
+        let lacking = lacking.into_iter().filter(|(count, _)| *count > 0);
+        let lacking = lacking.map(|(count, what)| format!("{count} {what}"));
+        let all: Vec<String> = self.unseen.iter().cloned().chain(lacking).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Returns why nothing was looked at, if nothing was: then the report says nothing of the
@@ -210,13 +255,16 @@ impl Report {
         let _ = writeln!(
             text,
             "{{\"races\":{},\"suppressed\":{},\"joined\":{},\"accesses\":{},\"dropped\":{},\
-             \"forgotten\":{},\"blind_spots\":[{}],\"unseen\":[{}]}}",
+             \"forgotten\":{},\"displaced\":{},\"completed\":{},\"blind_spots\":[{}],\
+             \"unseen\":[{}]}}",
             self.races.len(),
             self.suppressed,
             self.joined,
             self.accesses,
             self.dropped,
             self.forgotten,
+            self.displaced,
+            self.completed,
             blind.join(","),
             unseen.join(",")
         );
@@ -235,28 +283,12 @@ impl fmt::Display for Report {
         if let Some(why) = self.nothing_checked() {
             return writeln!(f, "races: nothing was checked: {why} (docs/races.md)");
         }
-        for what in &self.unseen {
+        if let Some(what) = self.not_seen() {
             writeln!(f, "races: not seen: {what} (docs/races.md)")?;
-        }
-        if self.dropped > 0 {
-            writeln!(
-                f,
-                "races: {} accesses were not looked at: the table of places, operations and \
-                 targets was full, and races of these are missing",
-                self.dropped
-            )?;
-        }
-        if self.forgotten > 0 {
-            writeln!(
-                f,
-                "races: the shadow memory was full: {} KiB were forgotten, and races there may \
-                 be missing",
-                self.forgotten
-            )?;
         }
         let races = match self.races.len() {
             // Of what was forgotten or never looked at nobody knows.
-            0 if self.forgotten > 0 || self.dropped > 0 => "0 races".into(),
+            0 if self.lacks_room() => "0 races".into(),
             0 => "no race".into(),
             1 => "1 race".into(),
             races => format!("{races} races"),

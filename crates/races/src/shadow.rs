@@ -3,7 +3,10 @@
 use farside_fabric::SegmentId;
 
 use crate::access::{Class, Site};
-use crate::layout::{CONTEXT_LANES, GROUP, HALF_NUMBERS, HALF_SLOTS, Layout, PAGE_BYTES, count};
+use crate::explored::Posted;
+use crate::layout::{
+    CONTEXT_LANES, GROUP, HALF_NUMBERS, HALF_SLOTS, Layout, PAGE_BYTES, SITES, count,
+};
 use crate::state::{State, mix};
 
 /// A remembered access: its time, its site and its bytes.
@@ -12,8 +15,12 @@ pub(crate) struct Slot {
     pub(crate) time: u32,
     pub(crate) site: usize,
     pub(crate) mask: u32,
+    /// Whether an atomic that reads the bytes may have seen it.
+    pub(crate) has_landed: bool,
 }
 
+/// Of a slot: the access has landed.
+const HAS_LANDED: u32 = 1 << 31;
 /// Of a page's key, in the number of the owner: the page's second half is in use.
 const HAS_SECOND_HALF: u32 = 1 << 31;
 /// How many groups of pages are looked at for a page.
@@ -143,12 +150,18 @@ impl State<'_> {
 
     pub(crate) fn slot(&self, at: usize) -> Slot {
         let word = self.numbers[at + 1];
-        Slot { time: self.numbers[at], site: (word >> 8) as usize, mask: word & 0xFF }
+        Slot {
+            time: self.numbers[at],
+            site: (word >> 8) as usize % SITES,
+            mask: word & 0xFF,
+            has_landed: word & HAS_LANDED != 0,
+        }
     }
 
     pub(crate) fn set(&mut self, at: usize, slot: Slot) {
         self.numbers[at] = slot.time;
-        self.numbers[at + 1] = (slot.site as u32) << 8 | slot.mask;
+        let has_landed = if slot.has_landed { HAS_LANDED } else { 0 };
+        self.numbers[at + 1] = has_landed | (slot.site as u32) << 8 | slot.mask;
     }
 
     pub(crate) fn clear(&mut self, at: usize) {
@@ -163,7 +176,7 @@ impl State<'_> {
         let mask = mask_of(offset & 7, bytes.min(8));
         for &at in &slots[..used] {
             let old = self.slot(at);
-            if old.mask & mask != 0 {
+            if old.mask & mask != 0 && old.has_landed {
                 let site = self.site(old.site);
                 let is_seen = matches!(site.class, Class::Atomic | Class::WaitablePut)
                     && site.lane.is_multiple_of(CONTEXT_LANES);
@@ -174,6 +187,20 @@ impl State<'_> {
                 {
                     self.set(at, Slot { site: number, ..old });
                 }
+            }
+        }
+    }
+
+    /// An atomic that a rank has posted at a time was carried out.
+    pub(crate) fn land(&mut self, posted: &Posted) {
+        let Posted { owner, segment, offset, rank, time } = *posted;
+        let Some(page) = self.known_page(owner, segment, offset / PAGE_BYTES) else { return };
+        let (slots, used) = self.slots(page, offset);
+        for &at in &slots[..used] {
+            let old = self.slot(at);
+            let site = self.site(old.site);
+            if old.mask != 0 && (old.time, site.rank, site.class) == (time, rank, Class::Atomic) {
+                self.set(at, Slot { has_landed: true, ..old });
             }
         }
     }

@@ -2,9 +2,11 @@
 //!
 //! Each has a clock. A strand that has ended leaves its number to one that is made later, the
 //! number that was given longest ago first. With no number left, a new strand shares that of the
-//! one that made it: what the two do then counts as ordered, which may hide a race.
+//! one that made it: what the two do then counts as ordered, which is said.
 
+use crate::layout::NOWHERE;
 use crate::state::State;
+use crate::told::THREADS;
 
 impl State<'_> {
     /// Makes a strand that knows what `from` knows, or nothing. With `is_running`, `from` is the
@@ -19,12 +21,17 @@ impl State<'_> {
         let newest = self.numbers[layout.newest_strand_of(rank)] as usize;
         let mut numbers = (1..layout.strands).map(|step| (newest + step) % layout.strands);
         let is_free = |&strand: &usize| {
-            // The first strand is the rank's own, and nobody makes it.
-            strand != 0 && self.numbers[layout.users_of(rank, strand)] == 0
+            // The first strand is the rank's own, and the last one that of handlers: nobody makes
+            // these.
+            strand != 0
+                && strand != layout.agent_strand()
+                && self.numbers[layout.users_of(rank, strand)] == 0
         };
         let free = numbers.find(is_free);
         let free = free.filter(|&strand| self.give_strand_column(rank, strand).is_some());
         let Some(strand) = free else {
+            let what = self.name_place(THREADS);
+            self.blind(what, NOWHERE);
             let shared = from.unwrap_or(0);
             self.numbers[layout.users_of(rank, shared)] += 1;
             return shared;

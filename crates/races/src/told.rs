@@ -1,20 +1,23 @@
-//! What a rank's watch is told, and what becomes of it.
+//! What a rank's probe hears, and what becomes of it.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::thread::ThreadId;
 
 use farside_fabric::{
-    Atomic, Atomicity, Foreign, Node, OwnAccess, OwnPlace, Piece, Rank, Reuse, SegmentId, Shape,
-    Ticket, Watch, Width, Word, is_private, private_place,
+    Atomic, Atomicity, Foreign, Node, OwnAccess, OwnPlace, Piece, Probe, ProbeEvent, Rank, Reuse,
+    SegmentId, Shape, Width, Word, is_private, private_place,
 };
 
 use crate::Checker;
 use crate::access::{Access, Actor, Class, Missing, Site, kind, operation};
 use crate::adds::{Added, is_negative};
-use crate::calls::{Call, ReadWord, clock_of, tag_of};
+use crate::calls::{Call, clock_of, tag_of};
+use crate::explored::Prepared;
 use crate::hand::Hand;
 use crate::layout::{CONTEXTS, Layout};
 use crate::state::{Pair, Released, Span, mix};
@@ -39,18 +42,27 @@ pub(crate) struct RankState {
     pub(crate) lanes: Mutex<[u32; CONTEXTS]>,
     /// Whether this rank is inside of the lock that is tried against a race.
     pub(crate) holds_lock: AtomicBool,
+    /// The thread that has made its first operation.
+    pub(crate) thread: OnceLock<ThreadId>,
+    /// How many atomics it has tried that may leave their word as it is.
+    pub(crate) attempts: AtomicU32,
 }
 
 thread_local! {
     /// The strand that this thread goes on with: its rank's own, if nobody says otherwise.
     static STRAND: Cell<usize> = const { Cell::new(0) };
+    /// Whether this thread has made an operation.
+    static IS_KNOWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a context's watch is told.
+/// What is not seen of threads that have no strand of their own.
+pub(crate) const THREADS: &str = "what threads of a rank do to each other";
+
+/// What a context's probe hears.
 pub(crate) struct Told {
     pub(crate) state: Arc<RankState>,
-    /// What the connection underneath is told, if it explores schedules.
-    pub(crate) below: Option<Arc<dyn Watch>>,
+    /// The probe of the connection underneath, if it explores schedules.
+    pub(crate) below: Option<Arc<dyn Probe>>,
     pub(crate) lane: usize,
     /// The address of the place of the next operation in Rust.
     pub(crate) place: AtomicU64,
@@ -67,6 +79,20 @@ pub(crate) struct Told {
     pub(crate) source: Mutex<Option<(Access, Piece)>>,
     /// The connection underneath, in explored programs.
     pub(crate) hand: Hand,
+    /// The atomic that is about to be started, in explored programs.
+    pub(crate) prepared: Mutex<Option<Prepared>>,
+}
+
+/// Calls `act` while this thread goes on with a strand.
+pub(crate) fn with_strand<R>(strand: usize, act: impl FnOnce() -> R) -> R {
+    struct Back(usize);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            STRAND.set(self.0);
+        }
+    }
+    let _back = Back(STRAND.replace(strand));
+    act()
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -80,10 +106,26 @@ pub(crate) fn clock_of_agent(checker: &Checker, node: Node) -> usize {
 
 impl Told {
     pub(crate) fn actor(&self) -> Actor {
+        if !IS_KNOWN.get() {
+            self.note_thread();
+        }
         Actor { rank: self.state.rank, strand: STRAND.get(), lane: self.lane }
     }
 
+    /// A thread makes its first operation. A second one that goes on with the strand of the first
+    /// counts as ordered with it, which is said.
+    #[cold]
+    fn note_thread(&self) {
+        IS_KNOWN.set(true);
+        let current = std::thread::current().id();
+        let first = self.state.thread.get_or_init(|| current);
+        if *first != current && STRAND.get() == 0 {
+            self.unseen(THREADS);
+        }
+    }
+
     pub(crate) fn run(&self, calls: &[Call<'_>]) -> Option<u32> {
+        self.catch_up();
         self.state.checker.run(calls)
     }
 
@@ -177,6 +219,7 @@ impl Told {
             (Atomic::Store(value) | Atomic::Swap(value), width) => {
                 Some(width.truncate(value) as u64)
             }
+            (Atomic::CompareSwap { desired, .. }, width) => Some(width.truncate(desired) as u64),
             _ => None,
         };
         let added = match op {
@@ -189,16 +232,7 @@ impl Told {
             }
             _ => None,
         };
-        Released { word, owner, is_program, value, added }
-    }
-
-    /// A word was read, by a wait if it is known with how much less that would have ended.
-    pub(crate) fn acquire_word(&self, at: Word, seen: Option<u64>, slack: Option<u64>) {
-        let Word { segment, offset, .. } = at;
-        let (owner, is_program) = (at.rank.index(), self.is_program(segment, offset));
-        let bytes = at.width.bytes();
-        let read = ReadWord { owner, segment, offset, bytes, seen, slack, is_program };
-        self.run(&[Call::AcquireBytes { actor: self.actor(), read }]);
+        Released { word, owner, is_program, value, added, attempt: 0 }
     }
 }
 
@@ -257,11 +291,67 @@ fn is_beside(file: &str, own: &str) -> bool {
     rest.starts_with("src/") && CRATES.contains(&name)
 }
 
-impl Watch for Told {
-    fn polls(&self, ticket: Ticket) {
-        if let Some(below) = &self.below {
-            below.polls(ticket);
+impl Probe for Told {
+    fn event(&self, event: ProbeEvent<'_>) -> Option<u64> {
+        match event {
+            ProbeEvent::Own(own) => self.own(own),
+            ProbeEvent::Lent { what, place } => {
+                self.below(event);
+                if let Some(place) = self.note_place(place) {
+                    self.run(&[Call::Blind { what, place }]);
+                }
+            }
+            ProbeEvent::At(place) => self.at(place),
+            ProbeEvent::Foreign(foreign) => self.foreign(foreign),
+            ProbeEvent::NamePlace(name) => {
+                return self.run(&[Call::NamePlace { name }]).map(u64::from);
+            }
+            ProbeEvent::Program { segment, element } => {
+                self.below(event);
+                locked(&self.state.program).insert(segment, element);
+                self.run(&[Call::NameSegment { segment, element: element as u32, name: None }]);
+            }
+            ProbeEvent::Words { segment, offset, bytes, is_program } => {
+                self.below(event);
+                self.words(segment, offset..offset + bytes, is_program);
+            }
+            ProbeEvent::Name { segment, name } => {
+                self.run(&[Call::NameSegment { segment, element: 0, name: Some(name) }]);
+            }
+            ProbeEvent::Acquire(at) => self.acquire(at),
+            ProbeEvent::Aside(is_aside) => self.is_aside.store(is_aside, Ordering::Relaxed),
+            ProbeEvent::Completed => {
+                self.run(&[Call::FlushAll { actor: self.actor() }]);
+            }
+            ProbeEvent::Unseen(what) => self.unseen(what),
+            ProbeEvent::Reused(reuse) => self.reused(reuse),
+            ProbeEvent::NewStrand { from } => return self.new_strand(from).map(u64::from),
+            ProbeEvent::EnterStrand(strand) => STRAND.set(strand as usize),
+            ProbeEvent::JoinStrands { into, from } => {
+                let rank = self.state.rank;
+                let strand = |number: Option<u32>| number.map(|number| number as usize);
+                self.run(&[Call::JoinStrands { rank, into: strand(into), from: strand(from) }]);
+            }
+            ProbeEvent::EndStrand(strand) => {
+                self.run(&[Call::EndStrand { rank: self.state.rank, strand: strand as usize }]);
+            }
+            ProbeEvent::Object { object, releases } => self.object(object, releases),
+            ProbeEvent::Forget { address, bytes } => {
+                let (segment, offset) = private_place(address);
+                let (rank, bytes) = (self.state.rank, bytes as u64);
+                self.run(&[Call::Forget { rank, segment, offset, bytes }]);
+            }
+            // What concerns schedules alone.
+            _ => return self.below(event),
         }
+        None
+    }
+}
+
+impl Told {
+    /// Tells the connection underneath, if it explores schedules.
+    pub(crate) fn below(&self, event: ProbeEvent<'_>) -> Option<u64> {
+        self.below.as_ref()?.event(event)
     }
 
     fn at(&self, place: &'static Location<'static>) {
@@ -285,44 +375,13 @@ impl Watch for Told {
         self.foreign.store(bits, Ordering::Relaxed);
     }
 
-    fn place(&self, name: &str) -> u32 {
-        self.run(&[Call::NamePlace { name }]).unwrap_or(0)
-    }
-
-    fn program(&self, segment: SegmentId, element: u64) {
-        if let Some(below) = &self.below {
-            below.program(segment, element);
-        }
-        locked(&self.state.program).insert(segment, element);
-        self.run(&[Call::NameSegment { segment, element: element as u32, name: None }]);
-    }
-
-    fn words(&self, segment: SegmentId, offset: u64, bytes: u64, is_program: bool) {
-        if let Some(below) = &self.below {
-            below.words(segment, offset, bytes, is_program);
-        }
-        let mut words = locked(&self.state.words);
-        for word in (offset..offset + bytes).step_by(8).map(|offset| (segment, offset / 8)) {
-            match is_program {
-                true => words.insert(word),
-                false => words.remove(&word),
-            };
-        }
-    }
-
-    fn name(&self, segment: SegmentId, name: &str) {
-        self.run(&[Call::NameSegment { segment, element: 0, name: Some(name) }]);
-    }
-
     fn own(&self, own: &OwnAccess) {
         let place = self.place_of_own(own);
         if place.is_some() {
             // The next operation fails, too.
             let _ = self.before(place);
         }
-        if let Some(below) = &self.below {
-            below.own(own);
-        }
+        self.below(ProbeEvent::Own(own));
         let Some(place) = place else { return };
         let name = match (own.writes, own.until.is_some()) {
             (false, false) => "read",
@@ -354,23 +413,6 @@ impl Watch for Told {
             && self.is_program(at.segment, at.offset)
         {
             self.see_wait(at, place);
-        }
-    }
-
-    fn aside(&self, is_aside: bool) {
-        self.is_aside.store(is_aside, Ordering::Relaxed);
-    }
-
-    fn completed(&self) {
-        self.run(&[Call::FlushAll { actor: self.actor() }]);
-    }
-
-    fn blind(&self, what: &'static str, place: &'static Location<'static>) {
-        if let Some(below) = &self.below {
-            below.blind(what, place);
-        }
-        if let Some(place) = self.note_place(place) {
-            self.run(&[Call::Blind { what, place }]);
         }
     }
 
@@ -409,25 +451,11 @@ impl Watch for Told {
         self.note_found(self.run(&[Call::Race { pair, access, span }]));
     }
 
-    fn new_strand(&self, from: Option<u32>) -> u32 {
+    fn new_strand(&self, from: Option<u32>) -> Option<u32> {
         let (from, current) = (from.map(|from| from as usize), STRAND.get());
         let is_running = from == Some(current);
         let rank = self.state.rank;
-        self.run(&[Call::NewStrand { rank, from, is_running }]).unwrap_or(0)
-    }
-
-    fn enter_strand(&self, strand: u32) {
-        STRAND.set(strand as usize);
-    }
-
-    fn join_strands(&self, into: Option<u32>, from: Option<u32>) {
-        let rank = self.state.rank;
-        let strand = |number: Option<u32>| number.map(|number| number as usize);
-        self.run(&[Call::JoinStrands { rank, into: strand(into), from: strand(from) }]);
-    }
-
-    fn end_strand(&self, strand: u32) {
-        self.run(&[Call::EndStrand { rank: self.state.rank, strand: strand as usize }]);
+        self.run(&[Call::NewStrand { rank, from, is_running }])
     }
 
     fn object(&self, object: u64, releases: bool) {
@@ -440,10 +468,14 @@ impl Watch for Told {
         }]);
     }
 
-    fn forget(&self, address: usize, bytes: usize) {
-        let (segment, offset) = private_place(address);
-        let (rank, bytes) = (self.state.rank, bytes as u64);
-        self.run(&[Call::Forget { rank, segment, offset, bytes }]);
+    fn words(&self, segment: SegmentId, bytes: Range<u64>, is_program: bool) {
+        let mut words = locked(&self.state.words);
+        for word in bytes.step_by(8).map(|offset| (segment, offset / 8)) {
+            match is_program {
+                true => words.insert(word),
+                false => words.remove(&word),
+            };
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use farside_fabric::{Piece, SegmentId};
 
-use crate::access::{Access, Actor, Missing, OPERATIONS, Site};
+use crate::access::{Access, Actor, Missing, OPERATIONS, OWNER, Site};
 use crate::adds::Added;
 use crate::calls::{Call, ReadWord};
 use crate::layout::{CONTEXT_LANES, LANES, Layout, PLACES};
@@ -96,14 +96,14 @@ impl Writer {
                 self.pieces(pieces);
             }
             Call::Release { actor, released } => {
-                let Released { word, owner, is_program, value, added } = released;
+                let Released { word, owner, is_program, value, added, attempt } = released;
                 self.actor(actor);
                 // No rank's words have an owner that is none.
                 self.numbers(&[word as u64, (owner as u64).wrapping_add(1)]);
                 self.numbers(&[is_program.into()]);
                 self.value(value);
                 self.value(added.map(|added| added.operand));
-                self.numbers(&[added.map_or(0, |added| added.tag).into()]);
+                self.numbers(&[added.map_or(0, |added| added.tag).into(), attempt.into()]);
             }
             Call::ReleaseWords { actor, owner, segment, pieces } => {
                 self.actor(actor);
@@ -117,12 +117,13 @@ impl Writer {
             }
             Call::AcquireBytes { actor, read } => {
                 self.actor(actor);
-                let ReadWord { owner, segment, offset, bytes, seen, slack, is_program } = read;
-                self.numbers(&[owner as u64, segment.0, offset, bytes, is_program.into()]);
+                let ReadWord { owner, segment, offset, bytes, seen, slack, .. } = read;
+                self.numbers(&[owner as u64, segment.0, offset, bytes]);
+                self.numbers(&[read.is_program.into(), read.is_answer.into()]);
                 self.value(seen);
                 self.value(slack);
             }
-            Call::PassOn { from, to } => self.numbers(&[from as u64, to as u64]),
+            Call::TakeBack { word, attempt } => self.numbers(&[word as u64, attempt.into()]),
             Call::Fence { actor, is_program } => {
                 self.actor(actor);
                 self.numbers(&[is_program.into()]);
@@ -178,7 +179,7 @@ fn tag(call: &Call<'_>) -> u64 {
         Call::ReleaseWords { .. } => 2,
         Call::Acquire { .. } => 3,
         Call::AcquireBytes { .. } => 4,
-        Call::PassOn { .. } => 5,
+        Call::TakeBack { .. } => 5,
         Call::Fence { .. } => 6,
         Call::Flush { .. } => 7,
         Call::FlushAll { .. } => 8,
@@ -286,13 +287,14 @@ impl<'a> Reader<'a> {
             && site.lane < LANES
             && usize::from(site.operation) < OPERATIONS.len()
             && site.place as usize <= PLACES
-            && site.until.is_none_or(|target| target < self.layout.n());
+            && site.until.is_none_or(|target| target < self.layout.n() || target == OWNER);
         is_known.then_some(site)
     }
 
     fn access(&mut self) -> Option<Access> {
         let (site, owner, segment) = (self.site()?, self.rank()?, self.segment()?);
-        let Site { rank, strand, lane, class, kind, writes, operation, place, until } = site;
+        let until = site.completed_by(owner);
+        let Site { rank, strand, lane, class, kind, writes, operation, place, .. } = site;
         let actor = Actor { rank, strand, lane };
         Some(Access { actor, owner, segment, class, kind, writes, operation, place, until })
     }
@@ -302,7 +304,8 @@ impl<'a> Reader<'a> {
         let is_program = self.flag()?;
         let (value, operand, tag) = (self.value()?, self.value()?, self.number_32()?);
         let added = operand.map(|operand| Added { operand, tag });
-        Some(Released { word, owner, is_program, value, added })
+        let attempt = self.number_32()?;
+        Some(Released { word, owner, is_program, value, added, attempt })
     }
 
     /// Returns a call, and its pieces.
@@ -320,7 +323,7 @@ impl<'a> Reader<'a> {
             }
             3 => Call::Acquire { actor: self.actor()?, word: self.word()?, seen: self.value()? },
             4 => Call::AcquireBytes { actor: self.actor()?, read: self.read_word()? },
-            5 => Call::PassOn { from: self.word()?, to: self.word()? },
+            5 => Call::TakeBack { word: self.word()?, attempt: self.number_32()? },
             6 => Call::Fence { actor: self.context()?, is_program: self.flag()? },
             7 => Call::Flush { actor: self.context()?, target: self.rank()? },
             8 => Call::FlushAll { actor: self.context()? },
@@ -332,10 +335,11 @@ impl<'a> Reader<'a> {
 
     fn read_word(&mut self) -> Option<ReadWord> {
         let (owner, segment) = (self.rank()?, self.segment()?);
-        let (offset, bytes, is_program) = (self.number()?, self.below(17)? as u64, self.flag()?);
+        let (offset, bytes) = (self.number()?, self.below(17)? as u64);
+        let (is_program, is_answer) = (self.flag()?, self.flag()?);
         let (seen, slack) = (self.value()?, self.value()?);
-        let is_sensible = self.is_sensible(Piece { offset, bytes });
-        is_sensible.then_some(ReadWord { owner, segment, offset, bytes, seen, slack, is_program })
+        let read = ReadWord { owner, segment, offset, bytes, seen, slack, is_program, is_answer };
+        self.is_sensible(Piece { offset, bytes }).then_some(read)
     }
 
     fn rare_call(&mut self, tag: u64) -> Option<Call<'a>> {
@@ -407,11 +411,12 @@ mod tests {
         let pieces = &[Piece { offset: 3, bytes: 70 }, Piece { offset: 1 << 40, bytes: 0 }];
         let (word, owner, value) = (65_535, 2, Some(u64::MAX));
         let added = Some(Added { operand: 1 << 40, tag: u32::MAX });
-        let released = Released { word, owner, is_program: false, value, added };
-        let nobodys = Released { owner: usize::MAX, value: None, added: None, ..released };
+        let released = Released { word, owner, is_program: false, value, added, attempt: 1 << 30 };
+        let nobodys =
+            Released { owner: usize::MAX, value: None, added: None, attempt: 0, ..released };
         let (offset, bytes, is_program) = (77, 16, true);
-        let read =
-            ReadWord { owner, segment, offset, bytes, seen: Some(0), slack: Some(9), is_program };
+        let (seen, slack, is_answer) = (Some(0), Some(9), true);
+        let read = ReadWord { owner, segment, offset, bytes, seen, slack, is_program, is_answer };
         let site = access().site();
         let pair =
             Pair { first: site, second: Site { until: None, ..site }, missing: Missing::Domain };
@@ -423,7 +428,7 @@ mod tests {
             Call::ReleaseWords { actor, owner, segment, pieces: &pieces[..1] },
             Call::Acquire { actor, word, seen: None },
             Call::AcquireBytes { actor, read },
-            Call::PassOn { from: 0, to: word },
+            Call::TakeBack { word, attempt: u32::MAX },
             Call::Fence { actor, is_program },
             Call::Flush { actor, target: owner },
             Call::FlushAll { actor },
@@ -468,10 +473,10 @@ mod tests {
         for bad in [
             Call::Flush { actor: Actor { rank: 3, ..actor }, target: 0 },
             Call::Flush { actor, target: 3 },
-            Call::Flush { actor: Actor { strand: 64, ..actor }, target: 0 },
+            Call::Flush { actor: Actor { strand: 65, ..actor }, target: 0 },
             Call::Flush { actor: Actor { lane: LANES - 1, ..actor }, target: 0 },
-            Call::PassOn { from: 0, to: 1 << 16 },
-            Call::EndStrand { rank: 0, strand: 64 },
+            Call::TakeBack { word: 1 << 16, attempt: 1 },
+            Call::EndStrand { rank: 0, strand: 65 },
             Call::Access { access: Access { owner: 3, ..access() }, pieces: &[] },
             Call::Access { access: Access { until: Some(3), ..access() }, pieces: &[] },
             Call::Access { access: access(), pieces: &[Piece { offset: u64::MAX, bytes: 1 }] },

@@ -7,6 +7,7 @@ mod support;
 use std::sync::mpsc::channel;
 use std::thread;
 
+use farside::fabric::ProbeEvent;
 use farside::{Rank, Result, World};
 
 use support::checked;
@@ -70,4 +71,20 @@ fn threads_of_a_rank_count_as_ordered() {
 fn what_a_thread_has_not_flushed_races_with_another_rank() {
     let report = checked(RANKS, |world| put_by_another_thread(world, false));
     assert!(!report.races.is_empty(), "{report}");
+}
+
+#[test]
+fn threads_beyond_those_that_are_told_apart_are_said_to_be_unseen() {
+    for (strands, is_said) in [(63, false), (64, true)] {
+        let report = checked(RANKS, |world| {
+            let probe = world.probe().expect("a checked program has a probe");
+            for _ in 0..strands {
+                probe.event(ProbeEvent::NewStrand { from: Some(0) });
+            }
+            world.barrier()
+        });
+        let said = report.to_string();
+        let unseen = "what threads of a rank do to each other";
+        assert_eq!(said.contains(unseen), is_said, "{strands}: {said}");
+    }
 }

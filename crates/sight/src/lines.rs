@@ -61,6 +61,9 @@ pub fn line_of(program: &str, address: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Stdio;
+
     use super::*;
 
     fn place(file: &str, line: u32) -> Place {
@@ -86,6 +89,16 @@ mod tests {
     fn files_of_strangers_are_not_looked_into() {
         assert!(is_own(std::process::id()));
         assert!(!is_own(u32::MAX), "nobody's");
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        // Of another user, until standard input ends.
+        let mut stranger = Command::new("cat");
+        stranger.stdin(Stdio::piped()).stdout(Stdio::null()).uid(12345);
+        let mut stranger = stranger.spawn().unwrap();
+        let is_taken_for_own = is_own(stranger.id());
+        drop(stranger.stdin.take());
+        assert!(stranger.wait().unwrap().success() && !is_taken_for_own);
     }
 
     #[test]

@@ -336,10 +336,59 @@ cases! {
         it.world.barrier()?;
         it.world.load(it.data.at(R0, 0)).map(drop)
     };
+    RIGHT posted_add_read_by_whoever_has_seen_it: |it| it.both(
+        |it| it.world.add(it.data.at(R2, 0), 1),
+        |it| {
+            while it.world.load(it.data.at(R2, 0))? == 0 {
+                it.world.relax()?;
+            }
+            it.get(R2, 0)
+        },
+    );
     RACY put_to_a_counter: |it| it.both(
         |it| it.put(R2, 0),
         |it| it.world.fetch_add(it.data.at(R2, 0), 1).map(drop),
     );
+    RIGHT store_behind_a_fence: |it| it.both(
+        |it| {
+            it.put(R2, 0)?;
+            it.world.fence()?;
+            it.world.store(it.flags.at(R2, 1), 1)?;
+            it.signal(R1, 0)
+        },
+        |it| { it.wait(0)?; it.get(R2, 0) },
+    );
+    RACY store_without_a_fence: |it| it.both(
+        |it| {
+            it.put(R2, 0)?;
+            it.world.store(it.flags.at(R2, 1), 1)?;
+            it.signal(R1, 0)
+        },
+        |it| { it.wait(0)?; it.get(R2, 0) },
+    );
+    RIGHT attempt_that_succeeds: |it| match it.world.rank().0 {
+        0 => {
+            it.put(R2, 0)?;
+            it.world.flush(R2)?;
+            it.world.compare_swap(it.flags.at(R2, 0), 0, 1).map(drop)
+        }
+        1 => {
+            while it.world.load(it.flags.at(R2, 0))? == 0 {
+                it.world.relax()?;
+            }
+            it.get(R2, 0)
+        }
+        _ => Ok(()),
+    };
+    RACY attempt_that_fails: |it| match it.world.rank().0 {
+        0 => {
+            it.put(R2, 0)?;
+            it.world.flush(R2)?;
+            it.world.compare_swap(it.flags.at(R2, 0), 5, 6).map(drop)
+        }
+        1 => { it.world.load(it.flags.at(R2, 0))?; it.get(R2, 0) }
+        _ => Ok(()),
+    };
     RIGHT spin_lock: |it| it.spin(|| it.add_one(), true);
     RACY spin_lock_without_flush: |it| it.spin(|| it.add_one(), false);
     RIGHT poll_by_loads: |it| it.both(

@@ -333,7 +333,7 @@ RIGHT(tasks_with_values_of_their_own)
     ON(0)
 #pragma omp parallel num_threads(2)
 #pragma omp single
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < 12; i++) {
         int v = i;
 #pragma omp task firstprivate(v)
         {
@@ -455,6 +455,94 @@ RACY(fence_of_one_thread_flag_of_another)
         shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
         sink = x;
     }
+}
+
+/* Two threads that use the default context together. */
+RACY(puts_of_two_threads_to_one_word)
+{
+    ON(0)
+#pragma omp parallel num_threads(2)
+    shmem_int_p(&x, omp_get_thread_num(), 1);
+}
+
+RIGHT(puts_of_two_threads_to_two_words)
+{
+    ON(0)
+#pragma omp parallel num_threads(2)
+    shmem_int_p(&y[omp_get_thread_num() * 2], 1, 1);
+}
+
+RIGHT(atomics_of_two_threads_on_one_word)
+{
+    ON(0)
+#pragma omp parallel num_threads(2)
+    shmem_long_atomic_inc(&counter, 1);
+}
+
+RACY(puts_of_threads_in_turn_without_a_fence)
+{
+    ON(0)
+#pragma omp parallel num_threads(2)
+    {
+        if (omp_get_thread_num() == 0) shmem_int_p(&x, 1, 1);
+#pragma omp barrier
+        if (omp_get_thread_num() == 1) shmem_int_p(&x, 2, 1);
+    }
+}
+
+RIGHT(puts_of_threads_in_turn_with_a_fence)
+{
+    ON(0)
+#pragma omp parallel num_threads(2)
+    {
+        if (omp_get_thread_num() == 0) shmem_int_p(&x, 1, 1);
+#pragma omp barrier
+        if (omp_get_thread_num() == 1) {
+            shmem_fence();
+            shmem_int_p(&x, 2, 1);
+        }
+    }
+}
+
+RACY(put_and_get_of_two_threads)
+{
+    ON(0)
+#pragma omp parallel num_threads(2)
+    {
+        if (omp_get_thread_num() == 0) shmem_int_p(&x, 1, 1);
+        else sink = shmem_int_g(&x, 1);
+    }
+}
+
+/* Each thread puts by a context of its own, and completes it or not; then the PEs meet, without
+ * completing anything. */
+static void put_by_own_contexts(int is_quiet)
+{
+    ON(0)
+#pragma omp parallel num_threads(2)
+    {
+        shmem_ctx_t ctx;
+        shmem_ctx_create(SHMEM_CTX_SERIALIZED, &ctx);
+        shmem_ctx_int_p(ctx, &y[omp_get_thread_num() * 2], 1, 1);
+        if (is_quiet) shmem_ctx_quiet(ctx);
+        else shmem_quiet();
+#pragma omp barrier
+        if (omp_get_thread_num() == 0) shmem_sync_all();
+#pragma omp barrier
+        shmem_ctx_destroy(ctx);
+    }
+    else shmem_sync_all();
+    ON(1) sink = y[0] + y[2];
+}
+
+RIGHT(contexts_of_two_threads_completed)
+{
+    put_by_own_contexts(1);
+}
+
+RACY(contexts_of_two_threads_not_completed)
+{
+    put_by_own_contexts(0);
 }
 
 RIGHT(threads_order_each_other_by_a_flag)

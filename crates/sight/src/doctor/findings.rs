@@ -18,7 +18,7 @@ pub(super) fn all(progress: &Progress<'_>, describer: &Describer<'_>) -> Vec<Fin
     findings.extend(finder.words());
     findings.extend(finder.missing_members());
     findings.extend(finder.running_holders());
-    findings.extend(finder.silent());
+    findings.extend(finder.unanswered());
     findings.extend(finder.not_joined());
     findings.extend(finder.oversubscribed());
     findings
@@ -439,28 +439,57 @@ impl Finder<'_> {
         findings
     }
 
-    fn silent(&self) -> Vec<Finding> {
+    /// Operations and calls that have had no answer for long.
+    fn unanswered(&self) -> Vec<Finding> {
         let waits = self.progress.waiting().filter(|(_, context, activity)| {
             matches!(activity.kind, Kind::Transfer | Kind::Flush | Kind::Call)
                 && self.progress.waited_ns(context) >= LONG_NS
         });
         waits
-            .map(|(rank, context, activity)| Finding {
+            .filter_map(|(rank, context, activity)| self.no_answer(rank, context, activity))
+            .collect()
+    }
+
+    fn no_answer(
+        &self,
+        rank: u32,
+        context: &ContextView,
+        activity: &ActivityView,
+    ) -> Option<Finding> {
+        let (after, peers) = (self.progress.after, self.progress.peers(activity));
+        let is_silent = peers.iter().any(|&peer| {
+            let node = self.rank(peer).node;
+            after.silences.iter().any(|silence| [silence.node, silence.peer].contains(&node))
+        });
+        let what = format!(
+            "rank {rank} {}, for {}",
+            self.describer.activity(activity),
+            time(self.progress.waited_ns(context))
+        );
+        if is_silent {
+            return Some(Finding {
                 kind: FindingKind::Silent,
-                ranks: self.progress.peers(activity),
-                what: format!(
-                    "rank {rank} {}, for {}: the node of {} does not answer",
-                    self.describer.activity(activity),
-                    time(self.progress.waited_ns(context)),
-                    ranks(&self.progress.peers(activity))
-                ),
+                what: format!("{what}: the node of {} does not answer", ranks(&peers)),
+                ranks: peers,
                 cure: Some(
                     "look whether its host can be reached; `--peer-timeout` says when it counts \
                      as lost"
                         .into(),
                 ),
-            })
-            .collect()
+            });
+        }
+        // A wait for whatever lands here names nobody.
+        activity.peers.as_ref()?;
+        Some(Finding {
+            kind: FindingKind::Runs,
+            what: format!(
+                "{what}: the agent of the node of {} is heard, and has not answered yet; it runs \
+                 one handler at a time",
+                ranks(&peers)
+            ),
+            ranks: peers,
+            cure: None,
+        })
     }
 
     fn not_joined(&self) -> Vec<Finding> {

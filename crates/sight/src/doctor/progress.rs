@@ -93,6 +93,7 @@ impl<'a> Progress<'a> {
                 let missing = missing(activity);
                 has_changed(activity) || missing.iter().all(|&member| self.can(member))
             }
+            // Whoever sleeps through a change is not woken by what others may do in time.
             Kind::Word => !is_unnoticed(activity) && any_other(),
             Kind::Epoch | Kind::Poll => has_changed(activity) || any_other(),
             // The peer's node answers, whatever the peer does, as long as it is there.
@@ -196,8 +197,13 @@ fn doing<'a>(before: Option<&'a RankView>, rank: &'a RankView, now_ns: u64) -> D
             && earlier.activity.as_ref().is_some_and(|earlier| is_same(earlier, activity));
         let is_over =
             activity.kind == Kind::Poll && now_ns.saturating_sub(context.looked_ns) > POLLED_NS;
-        // A change that was just made may be noticed in a moment.
-        let is_fresh = is_unnoticed(activity) && now_ns.saturating_sub(context.since_ns) < LONG_NS;
+        // A change that was made since the first look, or seen since, may be noticed in a moment.
+        let held =
+            |activity: &ActivityView| activity.word.as_ref().map(|word| (word.seen, word.now));
+        let has_stood = earlier.looked_ns == context.looked_ns
+            && earlier.activity.as_ref().is_some_and(|earlier| held(earlier) == held(activity));
+        let is_fresh = is_unnoticed(activity)
+            && (!has_stood || now_ns.saturating_sub(context.since_ns) < LONG_NS);
         (same && !is_over && !is_fresh).then_some((context, activity))
     };
     // Another context may belong to a thread that computes, or to one that has nothing to do: it

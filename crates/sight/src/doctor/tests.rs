@@ -164,6 +164,53 @@ fn a_change_that_woke_nobody_is_told_of_although_others_run() {
 }
 
 #[test]
+fn a_change_that_was_just_made_is_not_called_unnoticed() {
+    let with = |activity: ActivityView, looked_ns: u64| {
+        let mut context = waits(activity);
+        context.looked_ns = looked_ns;
+        snapshot(vec![rank(0, context), rank(1, runs())])
+    };
+    let before = with(word(5, 5), NOW - 3 * SECOND);
+    // Between the two looks somebody has added to the word.
+    let after = with(word(5, 6), NOW - 3 * SECOND);
+    let found = diagnose(&before, &after);
+    assert_eq!((found.verdict, kinds(&found)), (Verdict::Healthy, vec![]), "{found:?}");
+    // Or the waiter was woken and has looked, and there is another change again.
+    let (before, after) = (with(word(5, 6), NOW - SECOND), with(word(6, 7), NOW));
+    assert_eq!(diagnose(&before, &after).verdict, Verdict::Healthy);
+    // A change that stands and that its waiter sleeps through woke nobody.
+    let stands = with(word(5, 6), NOW - 3 * SECOND);
+    let found = diagnose(&stands, &stands);
+    assert_eq!(
+        (found.verdict, kinds(&found)),
+        (Verdict::Stuck, vec![FindingKind::UnnoticedChange])
+    );
+}
+
+#[test]
+fn a_long_handler_is_not_a_host_out_of_reach() {
+    let call = || {
+        let call = activity(Kind::Call, "call", 0);
+        waits(ActivityView { peers: Some(vec![1]), ..call })
+    };
+    let mut far = rank(1, runs());
+    far.node = 1;
+    let mut now = snapshot(vec![rank(0, call()), far]);
+    let found = diagnose(&now, &now);
+    assert_eq!((found.verdict, kinds(&found)), (Verdict::Slow, vec![FindingKind::Runs]));
+    let said = &found.findings[0].what;
+    assert!(said.contains("has not answered yet") && found.findings[0].cure.is_none(), "{said}");
+    // What lands here in time is nobody's silence.
+    let landings = waits(activity(Kind::Flush, "landings", 0));
+    assert_eq!(kinds(&diagnosis(vec![landings, runs()])), []);
+    // A node that is not heard does not answer.
+    now.silences = vec![SilenceView { node: 0, peer: 1, since_ns: NOW - 6 * SECOND }];
+    let found = diagnose(&now, &now);
+    assert_eq!(kinds(&found), [FindingKind::Silent; 2]);
+    assert!(found.findings[1].what.contains("does not answer"), "{found:?}");
+}
+
+#[test]
 fn a_stopped_process_is_what_others_wait_for() {
     let mut ranks = vec![rank(0, waits(barrier(1, &[1, 0]))), rank(1, runs())];
     ranks[1].system = Some(ProcessView { state: 'T', ..ProcessView::default() });
