@@ -115,6 +115,34 @@ fn a_failed_closure_fails_on_its_rank_alone() {
     .unwrap();
 }
 
+/// The program catches the panic and goes on; the others must not wait for that rank's items.
+#[test]
+fn a_panic_that_is_caught_fails_the_run_of_all() {
+    farside::local(3, |world| {
+        let mut items = Aggregator::<u32>::packed(world, Packing { items: 1, packets: 1 })?;
+        let me = world.rank();
+        let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            items.run(
+                |out| (0..5).try_for_each(|number| out.push(Rank((me.0 + 1) % 3), number)),
+                |_, _, _| match me.0 {
+                    0 => panic!("enough"),
+                    _ => Ok(()),
+                },
+            )
+        }));
+        match me.0 {
+            0 => assert!(run.is_err()),
+            _ => {
+                let said = run.expect("the others go on").unwrap_err().to_string();
+                assert!(said.contains("rank 0"), "{said}");
+            }
+        }
+        assert!(items.run(|_| Ok(()), |_, _, _| Ok(())).is_err());
+        items.free()
+    })
+    .unwrap();
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     farside::local(2, |world| {

@@ -342,6 +342,26 @@ fn a_volume_that_is_full_says_how_to_have_more() {
     .unwrap();
 }
 
+/// A rank is lost: the survivors of a map with locks recover it, and free it with their team.
+#[test]
+fn survivors_free_a_map_that_they_have_recovered() {
+    const LOST: Rank = Rank(2);
+    let ended = farside::local(3, |world| {
+        let survivors = world.split((world.rank() != LOST).then_some(0), 0)?;
+        let synchronization = Synchronization::Locked(rw::Kind::Default);
+        let mut map = HashMap::<u64, u64>::with(&world.team(), &options(&synchronization, 4))?;
+        world.barrier()?;
+        let Some(survivors) = survivors else { return Err(Error::Program("it fails".into())) };
+        while !world.is_lost(LOST) {
+            std::thread::yield_now();
+        }
+        map.recover(&survivors)?;
+        map.free(&survivors)?;
+        survivors.free()
+    });
+    assert_eq!(ended.map(drop), Err(Error::Program("it fails".into())));
+}
+
 /// A map of one rank with little room, and how many keys it takes.
 fn fill(world: &World, map: &HashMap<u64, u64>) -> Result<usize> {
     let inserted = (0..1000).take_while(|&key| map.insert(world, key, key).is_ok()).count();
@@ -427,6 +447,40 @@ fn integers_cost_what_their_file_says() {
         world.barrier()?;
         set.free(world)
     };
+    local.decorate(move |fabric| over.over(fabric)).run(each).unwrap();
+}
+
+/// What has no place is refused at once, until an entry is removed.
+#[test]
+fn a_full_volume_is_looked_through_once() {
+    let counts = Counts::new(2);
+    let over = counts.clone();
+    let each = |world: &World| {
+        let small = Options { slots: 2, reserve_bytes: Some(1 << 13), ..Options::default() };
+        let map = HashMap::<u64, u64>::with(&world.team(), &small)?;
+        world.barrier()?;
+        if world.rank() == Rank(1) {
+            let own = |&key: &u64| map.owner(key) == Rank(0);
+            let keys: Vec<u64> = (0..).filter(own).take(1000).collect();
+            let held = keys.iter().take_while(|&&key| map.insert(world, key, 0).is_ok()).count();
+            let count = || {
+                let kinds = [Kind::Atomic, Kind::Get, Kind::Put];
+                kinds.map(|kind| counts.operations(Rank(1), kind, Rank(0))).iter().sum::<u64>()
+            };
+            let (before, next) = (count(), keys[held]);
+            ensure(map.insert(world, next, 0).is_err(), || "there is room".into())?;
+            let spent = count() - before;
+            ensure(spent <= 30, || format!("{spent} operations for {held} entries"))?;
+            // An entry of the table that is removed leaves no cell, one of the heap does.
+            let makes_room =
+                |&&key: &&u64| map.remove(world, key).is_ok() && map.insert(world, next, 0).is_ok();
+            let removed = keys[..held].iter().position(|key| makes_room(&key));
+            ensure(removed.is_some_and(|count| count < held / 2), || format!("{removed:?}"))?;
+        }
+        world.barrier()?;
+        map.free(world)
+    };
+    let local = Local::new(2).expect("the environment is in order");
     local.decorate(move |fabric| over.over(fabric)).run(each).unwrap();
 }
 

@@ -114,12 +114,12 @@ pub(crate) struct Page {
     twin: Option<Box<[u32]>>,
     is_dirty: bool,
     /// The last interval that wrote it, since storage was reclaimed: its order, and its rank.
-    pub(crate) last: Option<(u32, u32)>,
+    pub(crate) last: Option<(u64, u32)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
-    order: u32,
+    order: u64,
     pub(crate) rank: u32,
     pub(crate) notice: Notice,
 }
@@ -170,7 +170,7 @@ pub(crate) struct Coherence<'w, V> {
     /// A number that stands for all allocations so far.
     pub(crate) allocations: u32,
     /// The error after which nothing works any more.
-    failure: Option<Error>,
+    pub(crate) failure: Option<Error>,
     scratch: Vec<u32>,
     variant: PhantomData<V>,
 }
@@ -194,7 +194,11 @@ impl<'w, V: Variant> Coherence<'w, V> {
             page_words: config.page_bytes / 4,
             pages: (0..count).map(|_| Page { keeper, is_unasked, ..Page::default() }).collect(),
             dirty: Vec::new(),
-            intervals: Intervals { epoch: V::EPOCHS_BEFORE, ..Intervals::default() },
+            intervals: Intervals {
+                epoch: V::EPOCHS_BEFORE,
+                order: V::ORDERS_BEFORE,
+                ..Intervals::default()
+            },
             stored: Stored::default(),
             lock_state: LockState::new(config.locks, V::TICKETS_BEFORE),
             messages: MessageCounts::new(ranks),
@@ -216,16 +220,6 @@ impl<'w, V: Variant> Coherence<'w, V> {
             memory,
             domain,
         }
-    }
-
-    /// Fails if something has gone wrong for good.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.failure.clone().map_or(Ok(()), Err)
-    }
-
-    /// Remembers what has gone wrong: pages may be stale from now on.
-    pub(crate) fn fail(&mut self, error: Error) -> Error {
-        self.failure.get_or_insert(error).clone()
     }
 
     /// Returns the statistics so far.

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use farside_fabric::{Error, Rank, Region as Pieces, Result, SegmentId};
+use farside_fabric::{Error, ProbeEvent, Rank, Region as Pieces, Result, SegmentId};
 use farside_pager::{Method, Watched};
 use farside_rma::{Numeric, Plain, World};
 
@@ -15,6 +15,7 @@ use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard, ViewPa
 use crate::config::{Access, Config, Copies, Diffs, Fetch, Start};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::domain::{self, Domain, Domains};
+use crate::failure::agree;
 use crate::front::{FaultHandler, PagerGuard};
 use crate::lend::Lent;
 use crate::memory::Memory;
@@ -61,6 +62,65 @@ pub struct Dsm<'w, V: Variant = Right> {
     everybody: Arc<[Rank]>,
 }
 
+/// What a rank needs beside the memory that others reach.
+struct Parts<'w> {
+    serving: Serving,
+    context: ContextHandle<'w>,
+    guard: Box<dyn Guard + 'w>,
+    watched: Option<Arc<Watched>>,
+    view_memory: ViewMemory,
+    log: Option<Arc<AccessLog>>,
+}
+
+impl<'w> Parts<'w> {
+    fn new<V: Variant>(
+        world: &'w World,
+        config: &Config,
+        memory: &Memory,
+        domains: Option<Domains>,
+        method: Option<Method>,
+    ) -> Result<Parts<'w>> {
+        let domain = match domains {
+            Some(domains) => Some(Domain::new::<V>(world, config, memory, domains)?),
+            None => None,
+        };
+        let handler = match config.fetch {
+            Fetch::Call if domain.is_none() => Some(world.serve(serve)?),
+            Fetch::Get | Fetch::Call => None,
+        };
+        // Faults come at any moment, also in the middle of the program's own operations.
+        let context = match method {
+            Some(_) => ContextHandle::Owned(Box::new(world.context()?)),
+            None => ContextHandle::Borrowed(world),
+        };
+        let own = match &domain {
+            Some(domain) => {
+                // Ranks of a node use it as memory, and so do the tables of its pages.
+                let place = Location::caller();
+                world.tell(|| ProbeEvent::Lent { what: "shared pages", place });
+                Some(domain.copy().base())
+            }
+            None => NonNull::new(memory.copy.own().as_ptr().cast::<u8>()),
+        };
+        let own =
+            own.ok_or_else(|| Error::Internal("this rank's shared memory is nowhere".into()))?;
+        let (watched, guard, base): (_, Box<dyn Guard>, _) = match method {
+            None => (None, Box::new(NoGuard), own),
+            Some(method) => {
+                let watched = crate::front::watch(own, config.bytes as usize, method)?;
+                (Some(watched.clone()), Box::new(PagerGuard(watched.clone())), watched.base())
+            }
+        };
+        let log = config.check_races.then(|| Arc::new(AccessLog::new(base, config.check_loads)));
+        // SAFETY: the memory is this rank's own part of the window, or that of its domain's home,
+        // which live as long as the coherence state, or the second mapping of it, which lives as
+        // long as `watched`.
+        let view_memory = unsafe { ViewMemory::new(base, config.bytes, log.clone()) };
+        let serving = Serving { handler, domain };
+        Ok(Parts { serving, context, guard, watched, view_memory, log })
+    }
+}
+
 impl<'w> Dsm<'w> {
     /// Makes shared memory. Collective: all ranks say the same.
     pub fn new(world: &'w World, config: Config) -> Result<Dsm<'w>> {
@@ -84,59 +144,43 @@ impl<'w, V: Variant> Dsm<'w, V> {
             method = None;
         }
         let memory = Memory::new(world, &config, domains.as_ref())?;
-        let domain = match domains {
-            Some(domains) => Some(Domain::new::<V>(world, &config, &memory, domains)?),
-            None => None,
-        };
-        let handler = match config.fetch {
-            Fetch::Call if domain.is_none() => Some(world.serve(serve)?),
-            Fetch::Get | Fetch::Call => None,
-        };
-        // Faults come at any moment, also in the middle of the program's own operations.
-        let context = match method {
-            Some(_) => ContextHandle::Owned(Box::new(world.context()?)),
-            None => ContextHandle::Borrowed(world),
-        };
-        let own = match &domain {
-            Some(domain) => {
-                // Ranks of a node use it as memory, and so do the tables of its pages.
-                if let Some(watch) = world.watch() {
-                    watch.blind("shared pages", Location::caller());
-                }
-                Some(domain.copy().base())
-            }
-            None => NonNull::new(memory.copy.own().as_ptr().cast::<u8>()),
-        };
-        let own =
-            own.ok_or_else(|| Error::Internal("this rank's shared memory is nowhere".into()))?;
-        let (watched, guard, base): (_, Box<dyn Guard>, _) = match method {
-            None => (None, Box::new(NoGuard), own),
-            Some(method) => {
-                let watched = crate::front::watch(own, config.bytes as usize, method)?;
-                (Some(watched.clone()), Box::new(PagerGuard(watched.clone())), watched.base())
+        let parts = Parts::new::<V>(world, &config, &memory, domains, method);
+        // No rank may send before every rank can receive.
+        let Parts { serving, context, guard, watched, view_memory, log } = match agree(world, parts)
+        {
+            Ok(parts) => parts,
+            Err(error) => {
+                // Why there is none says more than why this cannot be freed.
+                let _ = memory.free(world);
+                return Err(error);
             }
         };
-        let log = config.check_races.then(|| Arc::new(AccessLog::new(base, config.check_loads)));
-        // SAFETY: the memory is this rank's own part of the window, or that of its domain's home,
-        // which live as long as the coherence state, or the second mapping of it, which lives as
-        // long as `watched`.
-        let view_memory = unsafe { ViewMemory::new(base, config.bytes, log.clone()) };
-        let serving = Serving { handler, domain };
         let mut coherence = Coherence::new(context, config, memory, serving, guard);
         coherence.access_log = log;
-        if !is_plain && coherence.is_readable(0) {
-            coherence.guard.allow(0, coherence.pages_count() as u32, Allowed::Reading)?;
-        }
         let page_shift = config.page_bytes.trailing_zeros();
         let region = Region::new(config.bytes, config.page_bytes as u64);
         let coherence = Box::new(FaultHandler::new(coherence));
-        if let Some(watched) = &watched {
-            coherence.arm(watched)?;
-        }
         let everybody = world.ranks().collect();
-        // No rank may send before every rank can receive.
-        world.barrier()?;
-        Ok(Dsm { world, region, view_memory, coherence, watched, is_plain, page_shift, everybody })
+        let dsm =
+            Dsm { world, region, view_memory, coherence, watched, is_plain, page_shift, everybody };
+        match agree(world, dsm.allow_all()) {
+            Ok(()) => Ok(dsm),
+            Err(error) => {
+                let _ = dsm.close();
+                Err(error)
+            }
+        }
+    }
+
+    /// Allows what may be done at first, and lets faults be dealt with.
+    fn allow_all(&self) -> Result<()> {
+        let mut coherence = self.coherence.lock();
+        if !self.is_plain && coherence.is_readable(0) {
+            let count = coherence.pages_count() as u32;
+            coherence.guard.allow(0, count, Allowed::Reading)?;
+        }
+        drop(coherence);
+        self.watched.as_ref().map_or(Ok(()), |watched| self.coherence.arm(watched))
     }
 
     /// The world that shares it.
@@ -156,42 +200,47 @@ impl<'w, V: Variant> Dsm<'w, V> {
 
     /// Allocates a shared slice, zeroed unless it was used before. Every rank allocates the same,
     /// in the same order; that is all that they have to do together.
+    #[track_caller]
     pub fn alloc<T: Plain>(&mut self, len: usize) -> Result<Shared<T>> {
         self.alloc_at(len, Placement::Anywhere)
     }
 
     /// Allocates a shared slice at a given place.
+    #[track_caller]
     pub fn alloc_at<T: Plain>(&mut self, len: usize, placement: Placement) -> Result<Shared<T>> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let offset = self.region.allocate(bytes, align_of::<T>() as u64, placement)?;
+        let align = align_of::<T>() as u64;
+        let offset = self.world.noted(self.region.allocate(bytes, align, placement))?;
         self.coherence.lock().allocations = self.region.digest();
         Ok(Shared::new(offset, len))
     }
 
     /// Gives a shared slice back. Every rank does, and none may use it any more. Its contents stay
     /// there until they are overwritten.
+    #[track_caller]
     pub fn free<T: Plain>(&mut self, shared: Shared<T>) -> Result<()> {
-        self.region.free(shared.offset())?;
+        self.world.noted(self.region.free(shared.offset()))?;
         self.coherence.lock().allocations = self.region.digest();
         Ok(())
     }
 
     /// Elements to be read, until the next synchronization.
+    #[track_caller]
     pub fn view<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<View<'_, T>> {
-        let bytes = shared.bytes(&range)?;
-        self.touch(&bytes, false)?;
-        self.view_memory.view(bytes)
+        let bytes =
+            shared.bytes(&range).and_then(|bytes| self.touch(&bytes, false).map(|()| bytes));
+        self.world.noted(bytes.and_then(|bytes| self.view_memory.view(bytes)))
     }
 
     /// Elements to be read and written, until the next synchronization.
+    #[track_caller]
     pub fn view_mut<T: Plain>(
         &self,
         shared: Shared<T>,
         range: Range<usize>,
     ) -> Result<ViewMut<'_, T>> {
-        let bytes = shared.bytes(&range)?;
-        self.touch(&bytes, true)?;
-        self.view_memory.view_mut(bytes)
+        let bytes = shared.bytes(&range).and_then(|bytes| self.touch(&bytes, true).map(|()| bytes));
+        self.world.noted(bytes.and_then(|bytes| self.view_memory.view_mut(bytes)))
     }
 
     /// Lends shared memory to threads of this rank, until the next synchronization.
@@ -266,32 +315,21 @@ impl<'w, V: Variant> Dsm<'w, V> {
     }
 
     /// Acquires a lock: what was done before its last release is seen from now on.
+    #[track_caller]
     pub fn lock(&mut self, lock: u32) -> Result<()> {
-        self.synchronize(|coherence| coherence.acquire(lock))
+        self.synchronize(
+            |coherence| coherence.check_lock(lock, false),
+            |coherence, ()| coherence.acquire(lock),
+        )
     }
 
     /// Releases it.
+    #[track_caller]
     pub fn unlock(&mut self, lock: u32) -> Result<()> {
-        self.synchronize(|coherence| coherence.release_lock(lock))
-    }
-
-    /// Does something with a lock.
-    ///
-    /// ```
-    /// # use farside::dsm::{Config, Dsm};
-    /// # farside::local(3, |world| {
-    /// # let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
-    /// let sum = dsm.alloc::<u64>(1)?;
-    /// dsm.locked(7, |dsm| dsm.set(sum, 0, dsm.get(sum, 0)? + 1))?;
-    /// dsm.barrier()?;
-    /// assert_eq!(dsm.get(sum, 0)?, 3);
-    /// # dsm.close() }).unwrap();
-    /// ```
-    pub fn locked<R>(&mut self, lock: u32, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        self.lock(lock)?;
-        let result = body(self);
-        self.unlock(lock)?;
-        result
+        self.synchronize(
+            |coherence| coherence.check_lock(lock, true),
+            |coherence, ()| coherence.release_lock(lock),
+        )
     }
 
     /// Deals a range out among the ranks as evenly as can be, runs `body` on this rank's part, and
@@ -314,27 +352,36 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// assert_eq!(sum, (0..100).map(|at| at * at).sum::<u64>());
     /// # dsm.close() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn parallel_for(
         &mut self,
         range: Range<usize>,
         body: impl FnOnce(&mut Self, Range<usize>) -> Result<()>,
     ) -> Result<()> {
         let part = self.part_of(range);
-        body(self, part)?;
-        self.barrier()
+        let done = body(self, part);
+        self.meet_and_agree(done)
     }
 
     /// Like [`Dsm::parallel_for`], and returns the sum of what `body` has returned on all ranks.
+    #[track_caller]
     pub fn parallel_sum<T: Numeric>(
         &mut self,
         range: Range<usize>,
         body: impl FnOnce(&mut Self, Range<usize>) -> Result<T>,
     ) -> Result<T> {
         let part = self.part_of(range);
-        let mut sum = [body(self, part)?];
-        self.barrier()?;
+        let done = body(self, part);
+        let mut sum = [self.meet_and_agree(done)?];
         self.world.all_sum(&mut sum)?;
         Ok(sum[0])
+    }
+
+    /// Meets the others, and fails if any rank has failed. One for which the barrier alone failed
+    /// comes to the second meeting, too: the others may wait there.
+    fn meet_and_agree<T>(&mut self, done: Result<T>) -> Result<T> {
+        let met = self.barrier();
+        agree(self.world, done.and_then(|done| met.map(|()| done)))
     }
 
     /// Returns this rank's part of a range that is dealt out among all ranks.
@@ -345,16 +392,20 @@ impl<'w, V: Variant> Dsm<'w, V> {
     }
 
     /// Returns when all ranks have come: what any of them has done before is seen from now on.
+    #[track_caller]
     pub fn barrier(&mut self) -> Result<()> {
         let everybody = self.everybody.clone();
         self.barrier_of(&everybody)
     }
 
     /// Waits for some ranks, in ascending order, of which this is one.
+    #[track_caller]
     pub fn barrier_of(&mut self, members: &[Rank]) -> Result<()> {
-        self.synchronize(|coherence| {
+        let check = |coherence: &Coherence<'w, V>| {
+            BarrierMembers::new(members, coherence.me, coherence.ranks)
+        };
+        self.synchronize(check, |coherence, group| {
             let begin_ns = coherence.context.now_ns();
-            let group = BarrierMembers::new(members, coherence.me, coherence.ranks)?;
             coherence.pass(&group)?;
             coherence.records.statistics.barriers += 1;
             let end_ns = coherence.context.now_ns();
@@ -367,21 +418,23 @@ impl<'w, V: Variant> Dsm<'w, V> {
         })
     }
 
-    fn synchronize(
+    /// Checks the arguments of a synchronization, and makes it. A wrong argument does no harm; an
+    /// error on the way leaves pages stale for good.
+    #[track_caller]
+    fn synchronize<A>(
         &mut self,
-        body: impl FnOnce(&mut Coherence<'w, V>) -> Result<()>,
+        check: impl FnOnce(&Coherence<'w, V>) -> Result<A>,
+        body: impl FnOnce(&mut Coherence<'w, V>, A) -> Result<()>,
     ) -> Result<()> {
         self.coherence.forget_views();
         let mut coherence = self.coherence.lock();
-        coherence.check()?;
-        // A wrong argument does no harm; a failure on the way leaves pages stale for good.
-        body(&mut coherence).map_err(|error| {
-            if error.lost_rank().is_some() { coherence.fail(error) } else { error }
-        })
+        let arguments = self.world.noted(coherence.check().and_then(|()| check(&coherence)))?;
+        self.world.noted(body(&mut coherence, arguments).map_err(|error| coherence.fail(error)))
     }
 
     /// Fails if a page could not be brought up to date since the last synchronization: what was
     /// read since may be stale. Synchronizations say so, too.
+    #[track_caller]
     pub fn check(&self) -> Result<()> {
         self.coherence.lock().check()
     }
@@ -431,6 +484,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     }
 
     /// Gives everything back. Collective.
+    #[track_caller]
     pub fn close(self) -> Result<()> {
         let Dsm { world, coherence, watched, .. } = self;
         // Faults must be impossible before the memory goes.

@@ -69,23 +69,28 @@ impl SharedHeap {
 
     /// Allocates a shared slice, as one rank. It is zero where no block of its size was freed
     /// before, and otherwise holds what was written last.
+    #[track_caller]
     pub fn alloc<T: Plain>(
         &self,
         dsm: &mut Dsm<'_, impl Variant>,
         len: usize,
     ) -> Result<Shared<T>> {
         if align_of::<T>() as u64 > UNIT {
-            return Err(Error::Misaligned { offset: UNIT, align: align_of::<T>() as u64 });
+            let error = Error::Misaligned { offset: UNIT, align: align_of::<T>() as u64 };
+            return Err(dsm.world().failed(error));
         }
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let offset = dsm.locked(self.lock, |dsm| self.take(dsm, bytes))?;
+        let world = dsm.world();
+        let offset = world.noted(dsm.locked(self.lock, |dsm| self.take(dsm, bytes)))?;
         Ok(Shared::new(self.room.offset() + offset, len))
     }
 
     /// Gives a slice back, as one rank; none may use it any more. Later allocations of about its
     /// size use the memory again.
+    #[track_caller]
     pub fn free<T: Plain>(&self, dsm: &mut Dsm<'_, impl Variant>, shared: Shared<T>) -> Result<()> {
-        dsm.locked(self.lock, |dsm| {
+        let world = dsm.world();
+        let freed = dsm.locked(self.lock, |dsm| {
             let bytes = (shared.len() as u64).saturating_mul(size_of::<T>() as u64);
             let used = dsm.get(self.state, USED)?;
             let inside = shared.offset().checked_sub(self.room.offset()).filter(|offset| {
@@ -100,7 +105,8 @@ impl SharedHeap {
             let first = dsm.get(self.state, FREE + size.number)?;
             dsm.set(self.room, (offset / 8) as usize, first)?;
             dsm.set(self.state, FREE + size.number, offset + 1)
-        })
+        });
+        world.noted(freed)
     }
 
     /// Takes a block; returns where it is in the room.

@@ -13,7 +13,7 @@ pub(crate) struct Interval {
     /// The number of the interval among the rank's, from 1 on, since the last barrier of all ranks.
     pub(crate) number: u32,
     /// Larger than that of every interval that happened before.
-    pub(crate) order: u32,
+    pub(crate) order: u64,
     /// The intervals of other ranks that the rank knew.
     pub(crate) seen: Time,
     pub(crate) notices: Vec<Notice>,
@@ -72,9 +72,9 @@ impl Interval {
     /// Writes it down. Neighbouring pages with neighbouring diffs share all but their lengths.
     pub(crate) fn write(&self, form: IntervalForm, into: &mut Writer) {
         let IntervalForm { page_words, has_accesses } = form;
-        for number in [self.rank, self.number, self.order] {
-            into.number(number);
-        }
+        into.number(self.rank);
+        into.number(self.number);
+        into.wide(self.order);
         into.time(&self.seen);
         let follows = |last: &Notice, next: &Notice| {
             next.page == last.page + 1
@@ -98,9 +98,9 @@ impl Interval {
 
     /// Writes it down for domains, whose diffs are asked for: runs of pages.
     pub(crate) fn write_pages(&self, into: &mut Writer) {
-        for number in [self.rank, self.number, self.order] {
-            into.number(number);
-        }
+        into.number(self.rank);
+        into.number(self.number);
+        into.wide(self.order);
         let follows = |last: &Notice, next: &Notice| next.page == last.page + 1;
         let runs: Vec<&[Notice]> = self.notices.chunk_by(follows).collect();
         into.number(runs.len() as u32);
@@ -112,7 +112,7 @@ impl Interval {
 
     /// Reads what [`Interval::write_pages`] wrote, of a memory of so many pages.
     pub(crate) fn read_pages(pages: usize, from: &mut Reader<'_>) -> Result<Interval> {
-        let (rank, number, order) = (from.number()?, from.number()?, from.number()?);
+        let (rank, number, order) = (from.number()?, from.number()?, from.wide()?);
         let mut notices = Vec::new();
         for _ in 0..from.number()? {
             let (page, length) = (from.number()?, from.number()?);
@@ -129,7 +129,7 @@ impl Interval {
 
     pub(crate) fn read(form: IntervalForm, from: &mut Reader<'_>) -> Result<Interval> {
         let IntervalForm { page_words, has_accesses } = form;
-        let (rank, number, order) = (from.number()?, from.number()?, from.number()?);
+        let (rank, number, order) = (from.number()?, from.number()?, from.wide()?);
         let seen = from.time()?;
         let mut notices = Vec::new();
         for _ in 0..from.number()? {

@@ -59,20 +59,24 @@ impl<'d, 'w, V: Variant> Lent<'d, 'w, V> {
 
     /// Lends elements to be read, by any number of threads. Fails if some of them are lent to be
     /// written.
+    #[track_caller]
     pub fn read<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<Part<'d, T>> {
-        self.lent.borrow_mut().read(shared.bytes(&range)?)?;
+        let lent = shared.bytes(&range).and_then(|bytes| self.lent.borrow_mut().read(bytes));
+        self.dsm.world().noted(lent)?;
         let View { cells, log } = self.dsm.view(shared, range)?;
         Ok(Part { cells, log })
     }
 
     /// Lends elements to be read and written, by one thread, or by several between which they are
     /// divided. Fails if some of them are lent already.
+    #[track_caller]
     pub fn write<T: Plain>(
         &self,
         shared: Shared<T>,
         range: Range<usize>,
     ) -> Result<PartMut<'d, T>> {
-        self.lent.borrow_mut().write(shared.bytes(&range)?)?;
+        let lent = shared.bytes(&range).and_then(|bytes| self.lent.borrow_mut().write(bytes));
+        self.dsm.world().noted(lent)?;
         let ViewMut { cells, log } = self.dsm.view_mut(shared, range)?;
         Ok(PartMut { cells, log })
     }

@@ -18,6 +18,7 @@
 use farside_fabric::{Error, Rank, Result};
 
 use crate::coherence::Coherence;
+use crate::failure::has_failed;
 use crate::memory::{GRANT_BYTES, REQUEST_BYTES, STATES, TAIL};
 use crate::message::{Reader, Writer};
 use crate::time::Time;
@@ -28,16 +29,19 @@ use crate::variant::Variant;
 const HELD: u64 = 0;
 const FREE: u64 = 1;
 const WANTED: u64 = 2;
+/// Its rank had the lock, or waited for it, and passes it on to nobody.
+const FAILED: u64 = 3;
 const KIND_BITS: u32 = 2;
 
 /// The place of a grant's notices: here, or in the log of the last holder.
 const HERE: u32 = 0;
 const IN_THE_LOG: u32 = 1;
+/// The holder has failed, and there is no lock to be had.
+const NOWHERE: u32 = 2;
 const GRANT_HEADER: usize = 8;
 
 impl<V: Variant> Coherence<'_, V> {
     pub(crate) fn acquire(&mut self, lock: u32) -> Result<()> {
-        self.check_lock(lock, false)?;
         // What a domain writes is told of when it is released.
         if self.domain.is_none() {
             self.close()?;
@@ -87,7 +91,8 @@ impl<V: Variant> Coherence<'_, V> {
                 return Ok(());
             }
             FREE => (found >> 32) as usize,
-            _ => match self.await_grant(ticket)? {
+            FAILED => return Err(has_failed(last)),
+            _ => match self.await_grant(ticket, last)? {
                 Some(length) => length,
                 None => return Ok(()),
             },
@@ -97,15 +102,17 @@ impl<V: Variant> Coherence<'_, V> {
 
     /// Waits for the lock. Returns how much of the log is to be read, if the notices did not come
     /// with it.
-    fn await_grant(&mut self, ticket: u64) -> Result<Option<usize>> {
+    fn await_grant(&mut self, ticket: u64, last: Rank) -> Result<Option<usize>> {
         self.context.wait(self.memory.granted(self.me), |granted| granted == ticket)?;
         let mut header = [0; GRANT_HEADER];
         let grant = self.memory.grant(self.me);
         self.context.get(grant, &mut header)?;
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let length = word(4) as usize;
-        if word(0) == IN_THE_LOG {
-            return Ok(Some(length));
+        match word(0) {
+            IN_THE_LOG => return Ok(Some(length)),
+            NOWHERE => return Err(has_failed(last)),
+            _ => {}
         }
         let mut message = vec![0; length.min(GRANT_BYTES)];
         self.context.get(grant.skip(GRANT_HEADER), &mut message)?;
@@ -133,17 +140,23 @@ impl<V: Variant> Coherence<'_, V> {
     }
 
     pub(crate) fn release_lock(&mut self, lock: u32) -> Result<()> {
-        self.check_lock(lock, true)?;
         self.close()?;
-        self.lock_state.held[lock as usize] = false;
         let turn = self.lock_state.turn[lock as usize];
         let free =
             FREE | u64::from(self.intervals.epoch << KIND_BITS) | ((self.log_bytes() as u64) << 32);
         let found = self.context.swap(self.memory.lock(self.me, lock, STATES + turn), free)?;
-        if found & ((1 << KIND_BITS) - 1) != WANTED {
-            return Ok(());
+        self.lock_state.held[lock as usize] = false;
+        let Some((next, ticket)) = who_wants(found) else { return Ok(()) };
+        let granted = self.grant(lock, turn, next, ticket);
+        if granted.is_err() && V::TELLS_OF_FAILURE {
+            // Who waits cannot be reached, or hears that it waits in vain.
+            let _ = self.refuse(next, ticket);
         }
-        let (next, ticket) = (Rank((found as u32) >> KIND_BITS), found >> 32);
+        granted
+    }
+
+    /// Passes a lock on, with the notices that the next one lacks.
+    fn grant(&mut self, lock: u32, turn: usize, next: Rank, ticket: u64) -> Result<()> {
         let mut request = [0; REQUEST_BYTES];
         self.context.get(self.memory.request(self.me, lock, turn), &mut request)?;
         let knows = Reader::new(&request).time()?;
@@ -171,8 +184,22 @@ impl<V: Variant> Coherence<'_, V> {
         Ok(())
     }
 
-    fn check_lock(&self, lock: u32, held: bool) -> Result<()> {
-        self.check()?;
+    /// Lets nobody wait for a lock that this rank holds, or waits for, and will not pass on.
+    pub(crate) fn fail_lock(&mut self, lock: u32) -> Result<()> {
+        let turn = self.lock_state.turn[lock as usize];
+        let found = self.context.swap(self.memory.lock(self.me, lock, STATES + turn), FAILED)?;
+        who_wants(found).map_or(Ok(()), |(next, ticket)| self.refuse(next, ticket))
+    }
+
+    /// Tells a rank that waits for a lock that it will not have it.
+    fn refuse(&self, next: Rank, ticket: u64) -> Result<()> {
+        let message = [NOWHERE.to_le_bytes(), [0; 4]].concat();
+        let (grant, granted) = (self.memory.grant(next), self.memory.granted(next));
+        self.context.put_signal(&message, grant, ticket, granted)
+    }
+
+    /// Fails if there is no such lock, or if it is held and should not be, or the other way round.
+    pub(crate) fn check_lock(&self, lock: u32, held: bool) -> Result<()> {
         match self.lock_state.held.get(lock as usize) {
             None => Err(Error::InvalidArgument(format!(
                 "there is no lock {lock}: there are {}, from 0 on (`Config::locks`)",
@@ -187,4 +214,10 @@ impl<V: Variant> Coherence<'_, V> {
             Some(_) => Ok(()),
         }
     }
+}
+
+/// Returns the rank that waits for a lock, with its ticket, if the state of a place says so.
+fn who_wants(state: u64) -> Option<(Rank, u64)> {
+    let is_wanted = state & ((1 << KIND_BITS) - 1) == WANTED;
+    is_wanted.then_some((Rank((state as u32) >> KIND_BITS), state >> 32))
 }

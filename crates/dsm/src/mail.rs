@@ -3,6 +3,7 @@
 use farside_fabric::{Rank, Result};
 
 use crate::coherence::Coherence;
+use crate::failure::{SENDS_NONE, has_failed};
 use crate::memory::{Way, check_room};
 use crate::variant::Variant;
 
@@ -44,7 +45,10 @@ impl<V: Variant> Coherence<'_, V> {
         let count = *count;
         let bell = self.memory.bell(way, from, self.me);
         let has_come = |rank: Rank| Ok(rank != from || self.context.load(bell)? >= count);
-        self.context.wait_for_all(members, &has_come, bell, |come| come >= count)?;
+        let come = self.context.wait_for_all(members, &has_come, bell, |come| come >= count)?;
+        if come == SENDS_NONE {
+            return Err(has_failed(from));
+        }
         let mut header = [0; HEADER_BYTES];
         let slot = self.memory.slot(way, from, self.me);
         self.context.get(slot, &mut header)?;

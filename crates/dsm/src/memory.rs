@@ -1,7 +1,7 @@
 //! The memory that ranks reach of each other: copies, diffs, notices, mail, and the words of locks.
 
 use farside_fabric::{Error, Rank, Result, SegmentId};
-use farside_rma::{Place, Window, World};
+use farside_rma::{Place, Plain, Team, Window, World};
 
 use crate::config::Config;
 use crate::domain::{DomainWindows, Domains};
@@ -67,22 +67,28 @@ impl Memory {
         let requests = GRANT_BYTES + 2 * config.locks as usize * REQUEST_BYTES;
         let words = 3 * ranks + 1 + config.locks as usize * LOCK_WORDS;
         let team = world.team();
+        let domain = || match domains.filter(|domains| domains.count() > 1) {
+            Some(domains) => DomainWindows::new(&team, config, domains).map(Some),
+            None => Ok(None),
+        };
+        let pages = [config.bytes as usize / 4, config.storage_max as usize / 4];
+        let bytes = [log_bytes, outbox_bytes, 2 * ranks * slot_bytes, requests];
+        let rest = || windows(&team, bytes, || windows(&team, [words], domain));
+        let ([copy, diffs], ([log, outbox, mail, requests], ([words], domain))) =
+            windows(&team, pages, rest)?;
         Ok(Memory {
             ranks,
             slot_bytes,
             outbox_bytes,
             log_bytes,
-            copy: team.uncounted_window(config.bytes as usize / 4)?,
-            diffs: team.uncounted_window(config.storage_max as usize / 4)?,
-            log: team.uncounted_window(log_bytes)?,
-            outbox: team.uncounted_window(outbox_bytes)?,
-            mail: team.uncounted_window(2 * ranks * slot_bytes)?,
-            requests: team.uncounted_window(requests)?,
-            words: team.uncounted_window(words)?,
-            domain: match domains.filter(|domains| domains.count() > 1) {
-                Some(domains) => Some(DomainWindows::new(world, config, domains)?),
-                None => None,
-            },
+            copy,
+            diffs,
+            log,
+            outbox,
+            mail,
+            requests,
+            words,
+            domain,
         })
     }
 
@@ -140,14 +146,40 @@ impl Memory {
     }
 
     pub(crate) fn free(self, world: &World) -> Result<()> {
-        self.copy.free(world)?;
-        self.diffs.free(world)?;
-        self.log.free(world)?;
-        self.outbox.free(world)?;
-        self.mail.free(world)?;
-        self.requests.free(world)?;
-        self.words.free(world)?;
-        self.domain.map_or(Ok(()), |domain| domain.free(world))
+        // All come to every one of them, also a rank for which one has failed.
+        self.copy
+            .free(world)
+            .and(self.diffs.free(world))
+            .and(self.log.free(world))
+            .and(self.outbox.free(world))
+            .and(self.mail.free(world))
+            .and(self.requests.free(world))
+            .and(self.words.free(world))
+            .and(self.domain.map_or(Ok(()), |domain| domain.free(world)))
+    }
+}
+
+/// Allocates windows of these lengths, and what else is needed: all of it, or nothing.
+pub(crate) fn windows<T: Plain, R, const COUNT: usize>(
+    team: &Team<'_>,
+    lengths: [usize; COUNT],
+    rest: impl FnOnce() -> Result<R>,
+) -> Result<([Window<T>; COUNT], R)> {
+    let mut made = Vec::new();
+    let each = lengths.into_iter().try_for_each(|length| {
+        made.push(team.uncounted_window::<T>(length)?);
+        Ok(())
+    });
+    match each.and_then(|()| rest()) {
+        Ok(rest) => {
+            let made = made.try_into();
+            Ok((made.map_err(|_| Error::Internal("a window is missing".into()))?, rest))
+        }
+        Err(error) => {
+            // Why there is no memory says more than why this cannot be freed.
+            let _ = made.into_iter().try_for_each(|window| window.free(team));
+            Err(error)
+        }
     }
 }
 

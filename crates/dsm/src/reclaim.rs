@@ -21,7 +21,7 @@ use crate::variant::Variant;
 impl<V: Variant> Coherence<'_, V> {
     /// Throws away all diffs and notices. All ranks know the same, and all do this.
     pub(crate) fn reclaim(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
-        let keeps = |last: Option<(u32, u32)>| last.is_some_and(|(_, rank)| rank == self.me.0);
+        let keeps = |last: Option<(u64, u32)>| last.is_some_and(|(_, rank)| rank == self.me.0);
         let mine: Vec<u32> =
             (0..).zip(&self.pages).filter(|(_, page)| keeps(page.last)).map(|(at, _)| at).collect();
         for page in mine {

@@ -17,7 +17,7 @@ pub(crate) struct Intervals {
     /// The number of known intervals of each rank.
     pub(crate) seen: Time,
     /// The highest order that this rank has seen.
-    pub(crate) order: u32,
+    pub(crate) order: u64,
     /// The number of barriers of all ranks so far.
     pub(crate) epoch: u32,
     /// The position up to which the log of each other rank was read, in bytes.

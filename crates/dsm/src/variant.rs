@@ -47,6 +47,8 @@ pub trait Variant: 'static {
     /// Adds to the count of long messages that were taken. Several acknowledgements may be on their
     /// way, and land in any order.
     const ADDS_TAKEN: bool = true;
+    /// Tells others that an error keeps it from going on.
+    const TELLS_OF_FAILURE: bool = true;
     /// Makes an operation of each access to what ranks of a domain share, for the explorer.
     const MARKS_ACCESSES: bool = false;
     /// The ticket before a rank's first. Two tickets in a row must differ, nothing else.
@@ -54,6 +56,8 @@ pub trait Variant: 'static {
     /// The number of the barrier before the first. A lock's word says in which epoch it was
     /// released.
     const EPOCHS_BEFORE: u32 = 0;
+    /// The order of an interval that was before the first.
+    const ORDERS_BEFORE: u64 = 0;
 }
 
 /// The right one.
@@ -91,6 +95,8 @@ pub mod mutants {
         UsesOnePlace: ALTERNATES;
         /// Writes how many long messages were taken, and an older number over a newer one.
         StoresTaken: ADDS_TAKEN;
+        /// Keeps to itself that it could not go on.
+        KeepsItsFailure: TELLS_OF_FAILURE;
     }
 
     macro_rules! marked {
@@ -138,5 +144,6 @@ pub mod mutants {
     impl Variant for Late {
         const TICKETS_BEFORE: u32 = u32::MAX;
         const EPOCHS_BEFORE: u32 = u32::MAX;
+        const ORDERS_BEFORE: u64 = u32::MAX as u64 - 1;
     }
 }

@@ -132,12 +132,24 @@ impl<T: Plain> SharedVec<T> {
     /// # dsm.barrier()?;
     /// # dsm.close() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn locked<'w, V: Variant, R>(
         &self,
         dsm: &mut Dsm<'w, V>,
         body: impl FnOnce(&mut LockedVec<'_, 'w, T, V>) -> Result<R>,
     ) -> Result<R> {
         dsm.locked(self.lock, |dsm| body(&mut LockedVec { vec: *self, dsm }))
+    }
+
+    /// [`SharedVec::locked`] for what is the vector's own: errors are of the program's call.
+    #[track_caller]
+    fn locked_for<'w, V: Variant, R>(
+        &self,
+        dsm: &mut Dsm<'w, V>,
+        body: impl FnOnce(&mut LockedVec<'_, 'w, T, V>) -> Result<R>,
+    ) -> Result<R> {
+        let world = dsm.world();
+        world.noted(self.locked(dsm, body))
     }
 
     /// Returns the number of elements that there is room for, or `None` if it grows.
@@ -149,28 +161,33 @@ impl<T: Plain> SharedVec<T> {
     }
 
     /// Returns the number of elements.
+    #[track_caller]
     pub fn len<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<usize> {
-        self.locked(dsm, |held| held.len())
+        self.locked_for(dsm, |held| held.len())
     }
 
     /// Returns whether there are no elements.
+    #[track_caller]
     pub fn is_empty<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<bool> {
         Ok(self.len(dsm)? == 0)
     }
 
     /// Appends an element, and returns its index.
+    #[track_caller]
     pub fn push<V: Variant>(&self, dsm: &mut Dsm<'_, V>, value: T) -> Result<usize> {
-        self.locked(dsm, |held| held.push(value))
+        self.locked_for(dsm, |held| held.push(value))
     }
 
     /// Takes the last element, if there is one.
+    #[track_caller]
     pub fn pop<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<Option<T>> {
-        self.locked(dsm, |held| held.pop())
+        self.locked_for(dsm, |held| held.pop())
     }
 
     /// Returns a copy of all elements.
+    #[track_caller]
     pub fn to_vec<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<Vec<T>> {
-        self.locked(dsm, |held| held.to_vec())
+        self.locked_for(dsm, |held| held.to_vec())
     }
 }
 
@@ -187,16 +204,19 @@ impl<'w, T: Plain, V: Variant> LockedVec<'_, 'w, T, V> {
     }
 
     /// Returns the number of elements.
+    #[track_caller]
     pub fn len(&self) -> Result<usize> {
         Ok(self.dsm.get(self.vec.len, 0)? as usize)
     }
 
     /// Returns whether there are no elements.
+    #[track_caller]
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
     /// Appends an element, and returns its index.
+    #[track_caller]
     pub fn push(&mut self, value: T) -> Result<usize> {
         let len = self.len()?;
         let elements = self.room_for_another(len)?;
@@ -206,6 +226,7 @@ impl<'w, T: Plain, V: Variant> LockedVec<'_, 'w, T, V> {
     }
 
     /// Takes the last element, if there is one.
+    #[track_caller]
     pub fn pop(&mut self) -> Result<Option<T>> {
         let Some(last) = self.len()?.checked_sub(1) else { return Ok(None) };
         self.dsm.set(self.vec.len, 0, last as u64)?;
@@ -213,10 +234,12 @@ impl<'w, T: Plain, V: Variant> LockedVec<'_, 'w, T, V> {
     }
 
     /// Returns a copy of all elements.
+    #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         Ok(self.dsm.view(self.elements()?, 0..self.len()?)?.to_vec())
     }
 
+    #[track_caller]
     fn elements(&self) -> Result<Shared<T>> {
         match self.vec.kind {
             VecKind::Fixed(elements) => Ok(elements),
@@ -225,16 +248,17 @@ impl<'w, T: Plain, V: Variant> LockedVec<'_, 'w, T, V> {
     }
 
     /// Returns the elements, of which there are `len`, with room for one more.
+    #[track_caller]
     fn room_for_another(&mut self, len: usize) -> Result<Shared<T>> {
         let elements = self.elements()?;
         if len < elements.len() {
             return Ok(elements);
         }
         let VecKind::Growing(heap, place) = self.vec.kind else {
-            return Err(Error::Exhausted(format!(
+            return Err(self.dsm.world().failed(Error::Exhausted(format!(
                 "a shared vector has {len} elements, and no room for another: make it with a \
                  larger capacity, or let it grow"
-            )));
+            ))));
         };
         let larger = heap.alloc::<T>(self.dsm, (2 * len).max(GROWN_FIRST))?;
         let known = self.dsm.view(elements, 0..len)?.to_vec();

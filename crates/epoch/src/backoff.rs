@@ -5,7 +5,8 @@
 //!            compare-swap, shared by an agent that keeps the count.
 //! Differs:   the pauses between attempts double (future work in the paper); an agent, which must
 //!            not wait, refuses instead of queueing (`published` queues); unlocked is zero, as
-//!            fresh memory is.
+//!            fresh memory is. Where the network interface has atomics of its own, which the
+//!            agent's do not exclude, the agent takes and frees targets in exclusive mode, too.
 //! State:     2 words on every rank as a target: the lock, and the count of readers, which is in
 //!            memory so that any process of the node can go on as its agent.
 //! Invariant: the lock is zero, or one more than the rank that has the target, or the mark of
@@ -13,7 +14,7 @@
 //! Ordering:  `an_epoch_without_flush_is_caught`, `a_target_that_is_taken_in_two_steps_is_caught`,
 //!            `an_agent_that_does_not_count_is_caught`.
 //! Cost:      exclusive: lock 1 atomic, unlock 1 atomic after a flush; each further look 1 load.
-//!            Shared: 1 call each.
+//!            Shared, and where the interface has atomics of its own both: 1 call each.
 //! Checked:   `farside check 'epoch/backoff*'`: 3 ranks x 1 round exhaustively; a death.
 
 use farside_fabric::{Agent, Atomic, Error, HandlerId, Rank, Result, SegmentId, Width, Word};
@@ -40,6 +41,9 @@ pub(crate) const LEAVE: u8 = 2;
 pub(crate) const QUEUE: u8 = 3;
 /// The first of a queue asks again.
 pub(crate) const AGAIN: u8 = 4;
+/// Takes the target in exclusive mode, and gives it back.
+const TAKE: u8 = 5;
+const GIVE_BACK: u8 = 6;
 pub(crate) const GRANTED: u8 = 1;
 const REFUSED: u8 = 0;
 const UNKNOWN: u8 = 2;
@@ -126,6 +130,11 @@ fn answer<V: Variant>(agent: &dyn Agent, from: Rank, bytes: &[u8]) -> Result<u8>
             }
             Ok(GRANTED)
         }
+        TAKE => Ok(if change(FREE, name(from))? as u64 == FREE { GRANTED } else { REFUSED }),
+        GIVE_BACK => {
+            let is_freed = change(name(from), FREE)? as u64 == name(from);
+            Ok(if is_freed { GRANTED } else { REFUSED })
+        }
         _ => Ok(UNKNOWN),
     }
 }
@@ -191,7 +200,7 @@ impl Backoff {
 
     pub(crate) fn unlock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let left = match mode {
-            Mode::Exclusive => free(context, &self.site, target),
+            Mode::Exclusive => free(&self.agent, context, &self.site, target),
             Mode::Shared => self.agent.ask(context, &self.site, target, LEAVE).map(drop),
         };
         left.map_err(|error| Handle::explain(context, error, self.site.members()))
@@ -201,7 +210,7 @@ impl Backoff {
         let mut pause = 1;
         loop {
             let is_inside = match mode {
-                Mode::Exclusive => take::<V>(context, &self.site, target)?,
+                Mode::Exclusive => take::<V>(&self.agent, context, &self.site, target)?,
                 Mode::Shared => self.agent.ask(context, &self.site, target, ENTER)? == GRANTED,
             };
             if is_inside {
@@ -221,28 +230,54 @@ impl Backoff {
     }
 }
 
+/// Returns whether this rank's atomics on the lock exclude the agent's: where they do not, the
+/// agent alone changes it.
+fn changes_lock_itself(context: &Context) -> bool {
+    context.job().caps.cpu_coherent
+}
+
 /// Takes a target in exclusive mode, if it is free.
-pub(crate) fn take<V: Variant>(context: &Context, site: &LockWords, target: Rank) -> Result<bool> {
-    let word = site.at(target, WORD);
+pub(crate) fn take<V: Variant>(
+    agent: &LockAgent,
+    context: &Context,
+    site: &LockWords,
+    target: Rank,
+) -> Result<bool> {
+    if !changes_lock_itself(context) {
+        return Ok(agent.ask(context, site, target, TAKE)? == GRANTED);
+    }
+    let (word, name) = (site.at(target, WORD), name(context.rank()));
     if V::TAKES_AT_ONCE {
         // [PASSIVE08 section 3.1, figure 1]
-        return Ok(context.compare_swap(word, FREE, name(context))? == FREE);
+        return Ok(context.compare_swap(word, FREE, name)? == FREE);
     }
     let is_free = context.load(word)? == FREE;
     if is_free {
-        context.store(word, name(context))?;
+        context.store(word, name)?;
     }
     Ok(is_free)
 }
 
 /// Gives a target back that this rank has in exclusive mode.
-pub(crate) fn free(context: &Context, site: &LockWords, target: Rank) -> Result<()> {
-    let held = context.compare_swap(site.at(target, WORD), name(context), FREE)?;
-    if held == name(context) { Ok(()) } else { Err(unlike(target, held)) }
+pub(crate) fn free(
+    agent: &LockAgent,
+    context: &Context,
+    site: &LockWords,
+    target: Rank,
+) -> Result<()> {
+    let (word, name) = (site.at(target, WORD), name(context.rank()));
+    let held = if changes_lock_itself(context) {
+        context.compare_swap(word, name, FREE)?
+    } else if agent.ask(context, site, target, GIVE_BACK)? == GRANTED {
+        name
+    } else {
+        context.load(word)?
+    };
+    if held == name { Ok(()) } else { Err(unlike(target, held)) }
 }
 
-fn name(context: &Context) -> u64 {
-    u64::from(context.rank().0) + 1
+fn name(rank: Rank) -> u64 {
+    u64::from(rank.0) + 1
 }
 
 #[cold]

@@ -6,7 +6,7 @@
 //! Differs:   readers count themselves in the word, so that shared mode needs no agent; waiting
 //!            origins queue instead of polling. The argument is in `README.md`.
 //! State:     the word and the queue's tail on every rank as a target; 3 words on every rank as an
-//!            origin, for all targets together.
+//!            origin, for all targets together: one thread of it queues, others poll meanwhile.
 //! Invariant: the word is the number of readers inside or about to withdraw, a mark while a writer
 //!            is inside, and the name of the sleeping first of the queue, which none overtakes.
 //! Ordering:  `an_epoch_without_flush_is_caught`, `a_target_that_is_taken_in_two_steps_is_caught`,
@@ -15,6 +15,8 @@
 //!            also the queue's cost, 2 atomics, 1 load, 1 signal, and 1 atomic of a reader.
 //! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively, near and far; 2
 //!            ranks x 2 rounds; a death; 8 ranks, PCT depth 3.
+
+use std::cell::Cell;
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, NearWord, Purpose, Words};
@@ -51,6 +53,9 @@ pub(crate) struct Direct {
     first_near: u32,
     handle: Handle,
     polls: u32,
+    /// True while a thread of this rank is in a queue. Another one, which runs while that one
+    /// waits, has no words to queue with, and polls.
+    is_queued: Cell<bool>,
 }
 
 impl Direct {
@@ -72,7 +77,8 @@ impl Direct {
         for (rank, word) in words {
             near[(rank.0 - first_near) as usize] = Some(word);
         }
-        Direct { site, near, first_near, handle, polls: polls.unwrap_or(POLLS) }
+        let (polls, is_queued) = (polls.unwrap_or(POLLS), Cell::new(false));
+        Direct { site, near, first_near, handle, polls, is_queued }
     }
 
     pub(crate) fn into_words(self) -> Words {
@@ -101,7 +107,7 @@ impl Direct {
     #[inline(never)]
     fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
-        self.queue(context, target, mode)
+        self.poll_or_queue::<V>(context, target, mode)
             .map_err(|error| Handle::explain(context, error, self.site.members()))?;
         // The lock may have been passed on after a loss, by an origin that had it before.
         let alive = self.handle.check_losses(context, || &self.site);
@@ -167,6 +173,21 @@ impl Direct {
                 Ok(is_open || !V::WITHDRAWS)
             }
         }
+    }
+
+    /// Queues, and polls while another thread of this rank does.
+    fn poll_or_queue<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        while self.is_queued.get() {
+            // A look first: a reader that finds the target taken would count itself in and out.
+            let word = context.load(self.site.at(target, WORD))?;
+            if word & (WRITER | HEAD) == 0 && self.take::<V>(context, target, mode)? {
+                return Ok(());
+            }
+            self.site.relax(context)?;
+        }
+        self.is_queued.set(true);
+        let _queued = Queued(&self.is_queued);
+        self.queue(context, target, mode)
     }
 
     /// Takes a place in the queue, waits until it is the first, and then until the target is free.
@@ -239,6 +260,15 @@ impl Direct {
             }
         }
         Ok(())
+    }
+}
+
+/// Says that no thread is in a queue any more when it is dropped.
+struct Queued<'a>(&'a Cell<bool>);
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 

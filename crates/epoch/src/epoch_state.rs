@@ -159,7 +159,7 @@ impl EpochState {
         target: Rank,
         call: &'static str,
     ) -> Result<(), Fault> {
-        if self.targets[member].lock.get().is_some() {
+        if self.targets[member].lock.get().is_some() && !self.all_locked.get() {
             return Err(Fault::LockedTwice { target });
         }
         self.end_idle_fence();
@@ -304,7 +304,8 @@ impl EpochState {
         if self.posted.borrow().is_some() {
             return Err(Fault::LocalAccess { what, why: "it is exposed by a post: wait first" });
         }
-        if writes && self.targets[me].lock.get() == Some(Mode::Shared) {
+        let is_shared = self.targets[me].lock.get() == Some(Mode::Shared);
+        if writes && is_shared && !self.all_locked.get() {
             return Err(Fault::LocalAccess { what, why: "it is locked in shared mode" });
         }
         let conflicts =

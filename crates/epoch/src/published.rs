@@ -138,7 +138,7 @@ impl Published {
 
     pub(crate) fn unlock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let left = match mode {
-            Mode::Exclusive => backoff::free(context, &self.site, target),
+            Mode::Exclusive => backoff::free(&self.agent, context, &self.site, target),
             Mode::Shared => self.agent.ask(context, &self.site, target, LEAVE).map(drop),
         };
         left.map_err(|error| Handle::explain(context, error, self.site.members()))
@@ -147,12 +147,12 @@ impl Published {
     /// [PASSIVE08 section 3.1, figure 1(a)]
     fn take<V: Variant>(&self, context: &Context, target: Rank) -> Result<()> {
         loop {
-            if backoff::take::<V>(context, &self.site, target)? {
+            if backoff::take::<V>(&self.agent, context, &self.site, target)? {
                 return Ok(());
             }
             // Progress before a departure counts: the departed rank may have released the lock.
             if let Err(error) = self.site.relax(context) {
-                let is_taken = backoff::take::<V>(context, &self.site, target)?;
+                let is_taken = backoff::take::<V>(&self.agent, context, &self.site, target)?;
                 return if is_taken { Ok(()) } else { Err(error) };
             }
         }

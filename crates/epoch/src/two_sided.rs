@@ -22,7 +22,7 @@ use std::rc::Rc;
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::group::{dissemination, rounds};
-use farside_rma::{AwaitedWord, Context, Place, Processing, Team, Window};
+use farside_rma::{AwaitedWord, Context, Place, Processing, Team, Window, or_free};
 
 use crate::answer::AnswerSlot;
 use crate::fault::Fault;
@@ -81,8 +81,11 @@ pub(crate) struct Queued<'t> {
 impl<'t> TwoSided<'t> {
     pub(crate) fn new(team: &Team<'_>, message_bytes: usize) -> Result<TwoSided<'t>> {
         let (count, slot_bytes) = (team.size(), HEADER_BYTES + message_bytes.next_multiple_of(8));
-        let mail = team.uncounted_window(2 * count * slot_bytes)?;
-        let numbers = team.uncounted_window(2 * count + rounds(count) as usize)?;
+        let (mail, numbers) = or_free(
+            team.uncounted_window(2 * count * slot_bytes)?,
+            |mail| mail.free(team),
+            |_| team.uncounted_window(2 * count + rounds(count) as usize),
+        )?;
         Ok(TwoSided {
             mail,
             numbers,

@@ -188,10 +188,10 @@ fn windows_that_cannot_be() {
             window.lock(ME, Mode::Exclusive)?;
             assert!(matches!(
                 window.put(&[0u64; 3], ME, 30),
-                Err(Error::OutOfRange { offset: 240, .. })
+                Err(Error::OutOfBounds { first: 30, end: 33, elements: 32, .. })
             ));
-            assert!(matches!(window.get::<u64>(ME, 32, 1), Err(Error::OutOfRange { .. })));
-            assert!(matches!(window.get::<u64>(ME, u64::MAX, 1), Err(Error::OutOfRange { .. })));
+            assert!(matches!(window.get::<u64>(ME, 32, 1), Err(Error::OutOfBounds { .. })));
+            assert!(matches!(window.get::<u64>(ME, u64::MAX, 1), Err(Error::OutOfBounds { .. })));
             window.unlock(ME)
         });
     }

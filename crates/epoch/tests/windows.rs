@@ -2,7 +2,7 @@
 //! reach each other over UDP only.
 
 use farside::epoch::{Design, LockAgent, Mode, Op, Options, Window};
-use farside::{Complex, Error, Local, Pair, Rank, Result, World};
+use farside::{Complex, Error, Local, Pair, PeerState, Rank, Result, World};
 
 /// The designs, each with its name.
 fn designs(world: &World) -> Result<[Design; 4]> {
@@ -165,6 +165,37 @@ fn shared_epochs_may_be_together_and_large_ones_go_in_parts() {
     });
 }
 
+/// A rank reads its own part by itself, without a call at which it could be locked.
+#[test]
+fn an_epoch_of_all_members_locks_the_own_part_at_once() {
+    everywhere(|world| {
+        for design in designs(world)? {
+            let window = Window::allocate(world, 64, Options::new().unit(8).design(design))?;
+            window.barrier()?;
+            for round in 1..=20u64 {
+                if world.rank() == Rank(0) {
+                    let (mut first, mut second) = ([0u64], [0u64]);
+                    window.lock_all()?;
+                    window.read_own(0, &mut first)?;
+                    std::thread::yield_now();
+                    window.read_own(1, &mut second)?;
+                    window.unlock_all()?;
+                    assert_eq!(first, second, "{}", design.name());
+                } else {
+                    window.lock(Rank(0), Mode::Exclusive)?;
+                    window.put(&[round], Rank(0), 0)?;
+                    window.flush(Rank(0))?;
+                    window.put(&[round], Rank(0), 1)?;
+                    window.unlock(Rank(0))?;
+                }
+            }
+            window.barrier()?;
+            window.free()?;
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn more_operations_than_are_allowed_wait_their_turn() {
     everywhere(|world| {
@@ -297,4 +328,33 @@ fn a_target_that_computes_is_not_needed() {
         })
         .unwrap();
     }
+}
+
+/// Rank 0 alone has put something to the rank that is lost, which is no member.
+#[test]
+fn a_fence_that_tells_of_a_lost_rank_begins_an_epoch_all_the_same() {
+    let (ready, lost) = (std::sync::Barrier::new(3), Rank(2));
+    let ended = Local::new(3).unwrap().nodes(3).run(|world| {
+        let (me, words) = (world.rank(), world.words(1)?);
+        let team = world.split((me != lost).then_some(0), 0)?;
+        world.flush_all()?;
+        if me == Rank(0) {
+            world.signal(words.at(lost, 0), 1)?;
+        }
+        ready.wait();
+        let Some(team) = team else { return Err(Error::Program("it fails".into())) };
+        let window = Window::allocate(&team, 8, Options::new().unit(8))?;
+        while !matches!(world.peer_state(lost), PeerState::Lost(_)) {
+            std::thread::yield_now();
+        }
+        let fenced = window.fence();
+        assert_eq!(fenced.is_err(), me == Rank(0), "{me}: {fenced:?}");
+        window.put(&[u64::from(me.0) + 1], Rank(1 - me.0), 0)?;
+        window.last_fence()?;
+        let mut got = [0u64];
+        window.read_own(0, &mut got)?;
+        assert_eq!(got, [2 - u64::from(me.0)]);
+        window.free()
+    });
+    assert_eq!(ended.map(drop), Err(Error::Program("it fails".into())));
 }

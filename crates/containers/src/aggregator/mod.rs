@@ -66,13 +66,16 @@
 //! **Threads.** A thread other than the one that joined uses a context and a team of its own, and
 //! an aggregator over that.
 //!
-//! **Failures.** If a member is lost, [`Aggregator::run`] fails on all others. An error of a
-//! closure ends the part of its rank: what arrives there is dropped from then on, the run ends on
-//! all ranks as usual, and that rank's call returns the error.
+//! **Failures.** If a member is lost, panics, or cannot send or receive, [`Aggregator::run`] fails
+//! on all others, and the aggregator can only be freed. An error of a closure ends the part of its
+//! rank: what arrives there is dropped from then on, the run ends on all ranks as usual, and that
+//! rank's call returns the error.
 
 mod packets;
 mod termination;
 pub mod variant;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Plain, Team};
@@ -163,12 +166,24 @@ impl<'w, T: Plain> Aggregator<'w, T> {
                 failed = handle(replies, from, items).err();
             }
         };
-        let mut producer = Producer::<T, V> { packets: &mut self.packets, handle: &mut handle };
-        let produced = produce(&mut producer);
-        if !self.packets.is_broken() {
-            self.packets.finish::<V>(&mut handle).inspect_err(|_| self.packets.break_off())?;
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let mut producer = Producer::<T, V> { packets: &mut self.packets, handle: &mut handle };
+            let produced = produce(&mut producer);
+            if !self.packets.is_broken() {
+                let finished = self.packets.finish::<V>(&mut handle);
+                self.packets.or_break(finished)?;
+            }
+            produced
+        }));
+        match ran {
+            Ok(ran) => ran?,
+            // The program may catch it and go on, while the others wait for items of this rank.
+            Err(panic) => {
+                let panicked = Error::InvalidState("a run of an aggregator has panicked".into());
+                let _ = self.packets.or_break::<()>(Err(panicked));
+                resume_unwind(panic);
+            }
         }
-        produced?;
         failed.map_or(Ok(()), Err)
     }
 
@@ -201,7 +216,7 @@ impl<'w, T: Plain, V: Variant> Producer<'_, 'w, T, V> {
     #[track_caller]
     pub fn push(&mut self, to: Rank, item: T) -> Result<()> {
         let member = self.packets.member(to)?;
-        if self.packets.add(member, item) {
+        if self.packets.add::<V>(member, item) {
             self.packets.send_full::<V>(member, self.handle)?;
         }
         Ok(())
@@ -227,7 +242,7 @@ impl<'w, T: Plain, V: Variant> Replies<'_, 'w, T, V> {
     #[track_caller]
     pub fn push(&mut self, to: Rank, item: T) -> Result<()> {
         let member = self.packets.member(to)?;
-        if self.packets.add(member, item) {
+        if self.packets.add::<V>(member, item) {
             self.packets.queue::<V>(member)?;
         }
         Ok(())

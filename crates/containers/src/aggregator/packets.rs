@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use farside_fabric::{Error, Rank, Result};
-use farside_rma::{AwaitedWord, Context, Place, Plain, Team, Window};
+use farside_fabric::{Error, ErrorClass, Rank, Result};
+use farside_rma::{AwaitedWord, Context, Place, Plain, Team, Window, or_free};
 
 use super::variant::Variant;
 use super::{Handle, Packing, Replies};
@@ -24,6 +24,8 @@ pub(super) const CLOSED: usize = 3;
 /// At the root: the sum of what was reported, and how many reports have come.
 pub(super) const AHEAD: usize = 4;
 pub(super) const REPORTS: usize = 5;
+/// A member that cannot go on, plus one, and above that the class of its error.
+const BROKEN: usize = 6;
 /// For each member: how many packets it has taken, and, behind all of these, its packets here.
 const MEMBERS: usize = 8;
 
@@ -31,6 +33,8 @@ const MEMBERS: usize = 8;
 const NOBODY: u32 = u32::MAX;
 /// A word of a packet has its number above so many bits, and its length below.
 const LENGTH_BITS: u32 = 32;
+/// The word of a member that cannot go on has the class of its error above so many bits.
+const RANK_BITS: u32 = 32;
 
 /// What goes to a member, and comes from it.
 struct Peer<T> {
@@ -79,7 +83,11 @@ impl<'w, T: Plain> Packets<'w, T> {
             .and_then(|packets| packets.checked_mul(packing.items))
             .ok_or_else(|| Error::InvalidArgument(format!("{packing:?}: that is too much")))?;
         let data = team.window::<T>(data)?;
-        let control = team.window::<u64>(MEMBERS + size * (1 + packing.packets))?;
+        let (data, control) = or_free(
+            data,
+            |data| data.free(&team),
+            |_| team.window::<u64>(MEMBERS + size * (1 + packing.packets)),
+        )?;
         let mut members = vec![NOBODY; team.context().size() as usize];
         for (member, rank) in team.members().iter().enumerate() {
             members[rank.index()] = member as u32;
@@ -122,25 +130,45 @@ impl<'w, T: Plain> Packets<'w, T> {
         self.is_broken
     }
 
-    pub(super) fn break_off(&mut self) {
-        self.is_broken = true;
+    /// Notes that this rank cannot go on with a run if something has failed, and tells the others:
+    /// they would wait for it.
+    pub(super) fn or_break<R>(&mut self, result: Result<R>) -> Result<R> {
+        let Err(error) = &result else { return result };
+        let is_known = matches!(error, Error::RankLost { .. } | Error::PeerFailed { .. });
+        if !std::mem::replace(&mut self.is_broken, true) && !is_known {
+            let class = (error.class().code() as u64) << RANK_BITS;
+            let word = class | (u64::from(self.context().rank().0) + 1);
+            for member in 0..self.peers.len() {
+                // Who cannot be told is lost, and that all hear.
+                let _ = self.context().signal(self.word(member, BROKEN), word);
+            }
+        }
+        result
     }
 
     pub(super) fn free(self) -> Result<()> {
-        self.data.free(&self.team)?;
-        self.control.free(&self.team)
+        // What one of them leaves behind is no reason to keep the other.
+        let freed = self.data.free(&self.team);
+        self.control.free(&self.team)?;
+        freed
     }
 
     /// Begins a run. Whoever is still in the last one must not get packets of this one.
     #[track_caller]
     pub(super) fn begin(&mut self) -> Result<()> {
-        if self.is_broken {
+        self.run += 1;
+        // A member that cannot go on comes, too: others may not have heard of it yet, and wait.
+        // When it has come, they have.
+        for peer in self.peers.iter().filter(|_| self.is_broken) {
+            let _ = self.context().flush(peer.rank);
+        }
+        let met = self.team.barrier();
+        if self.is_broken || self.context().load(self.own(BROKEN))? != 0 {
             return Err(Error::InvalidArgument(
                 "this aggregator was left in the middle of a run; free it and make another".into(),
             ));
         }
-        self.run += 1;
-        self.team.barrier()
+        self.or_break(met)
     }
 
     /// Goes on as if so many packets had gone from everybody to everybody. Collective.
@@ -201,9 +229,9 @@ impl<'w, T: Plain> Packets<'w, T> {
 
     /// Adds an item to the packet of a member; returns whether that is full now.
     #[inline]
-    pub(super) fn add(&mut self, member: usize, item: T) -> bool {
+    pub(super) fn add<V: Variant>(&mut self, member: usize, item: T) -> bool {
         // At once: when the packet goes, what this item is due to may count as handled already.
-        self.pushed += 1;
+        self.pushed += u64::from(V::COUNTS_PUSHED);
         let filling = &mut self.peers[member].filling;
         filling.push(item);
         filling.len() == self.packing.items
@@ -234,6 +262,9 @@ impl<'w, T: Plain> Packets<'w, T> {
         let empty = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(self.packing.items));
         let peer = &mut self.peers[member];
         let full = std::mem::replace(&mut peer.filling, empty);
+        if !V::COUNTS_PUSHED {
+            self.pushed += full.len() as u64;
+        }
         peer.waiting.push_back(full);
         self.send_waiting::<V>(member)
     }
@@ -263,8 +294,7 @@ impl<'w, T: Plain> Packets<'w, T> {
     /// Sends packets to a member as long as there is room.
     fn send_waiting<V: Variant>(&mut self, member: usize) -> Result<()> {
         let sent = self.try_send::<V>(member);
-        self.is_broken |= sent.is_err();
-        sent
+        self.or_break(sent)
     }
 
     fn try_send<V: Variant>(&mut self, member: usize) -> Result<()> {
@@ -318,8 +348,7 @@ impl<'w, T: Plain> Packets<'w, T> {
         for member in 0..self.peers.len() {
             loop {
                 let taken = self.take::<V>(member);
-                self.is_broken |= taken.is_err();
-                let Some(count) = taken? else { break };
+                let Some(count) = self.or_break(taken)? else { break };
                 any = true;
                 let (from, inbox) = (self.peers[member].rank, std::mem::take(&mut self.inbox));
                 let variant = std::marker::PhantomData;
@@ -356,7 +385,7 @@ impl<'w, T: Plain> Packets<'w, T> {
     /// `further` words of this rank has changed.
     #[track_caller]
     pub(super) fn wait<V: Variant>(&mut self, further: &[(usize, u64)]) -> Result<()> {
-        let mut awaited: Vec<(usize, Until)> = Vec::new();
+        let mut awaited: Vec<(usize, Until)> = vec![(BROKEN, Box::new(|word| word != 0))];
         for (member, peer) in self.peers.iter().enumerate() {
             let (number, taken) = (peer.received, peer.taken);
             let word = self.header(self.place_of(member, number));
@@ -371,9 +400,18 @@ impl<'w, T: Plain> Packets<'w, T> {
         let words: Vec<AwaitedWord<'_>> =
             awaited.iter().map(|(word, until)| (self.own(*word), &**until)).collect();
         let waited = self.context().wait_any_among(self.team.members(), &words);
-        self.is_broken |= waited.is_err();
-        waited.map(drop)
+        let waited = waited.and_then(|(which, word)| match which {
+            0 => Err(has_broken(word)),
+            _ => Ok(()),
+        });
+        self.or_break(waited)
     }
+}
+
+/// The error of a rank that was told by a word that another cannot go on.
+fn has_broken(word: u64) -> Error {
+    let class = ErrorClass::from_code((word >> RANK_BITS) as i32).unwrap_or(ErrorClass::Internal);
+    Error::PeerFailed { rank: Rank((word as u32).wrapping_sub(1)), class }
 }
 
 /// The word of a packet. Its number begins again, and what was in its place before has another one.
@@ -397,6 +435,28 @@ fn length<V: Variant>(word: u64, number: u64) -> Option<usize> {
 mod tests {
     use super::super::variant::{Narrow, Right};
     use super::*;
+
+    /// A run begins on no member, or on all, whatever each of them has heard by then.
+    #[test]
+    fn a_member_that_cannot_go_on_keeps_no_other_waiting() {
+        for nodes in [1, 2] {
+            for _ in 0..20 {
+                let local = farside::Local::new(2).unwrap().nodes(nodes);
+                let ended = local.run(|world| {
+                    let mut packets = Packets::<u8>::new(world.into(), Packing::of(1, 2))?;
+                    world.barrier()?;
+                    if world.rank() == Rank(0) {
+                        let failed = Error::Program("it fails".into());
+                        packets.or_break::<()>(Err(failed)).unwrap_err();
+                    }
+                    let began = packets.begin().unwrap_err().to_string();
+                    assert!(began.contains("left in the middle of a run"), "{began}");
+                    packets.free()
+                });
+                ended.unwrap();
+            }
+        }
+    }
 
     #[test]
     fn words_tell_packets_apart_past_the_end_of_their_numbers() {

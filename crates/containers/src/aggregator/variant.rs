@@ -7,6 +7,8 @@ pub trait Variant: 'static {
     const WAITS_FOR_ROOM: bool = true;
     /// Says how many items it has pushed before any of them leaves.
     const COUNTS_FIRST: bool = true;
+    /// Counts an item when it is pushed, and not when its packet is closed.
+    const COUNTS_PUSHED: bool = true;
     /// Asks all ranks when their reports suggest the end.
     const ASKS_ALL: bool = true;
     /// The bits of a packet's number in its word.
@@ -41,6 +43,8 @@ pub mod mutants {
         WithoutRoom: WAITS_FOR_ROOM;
         /// Lets items be handled that nobody has counted.
         WithoutCountFirst: COUNTS_FIRST;
+        /// Counts items when their packets are closed: until then they are nobody's.
+        CountsClosed: COUNTS_PUSHED;
         /// Believes reports of different times.
         WithoutAsking: ASKS_ALL;
         /// Ends while others still produce.

@@ -26,6 +26,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// assert_eq!(a.get_value(&[6, 4])?, 64);
     /// # a.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn for_each_own(&self, mut each: impl FnMut(&Area, ArrayViewMutD<'_, T>)) -> Result<()> {
         let areas: Vec<Area> = self.own_blocks().collect();
         for area in areas {
@@ -39,6 +40,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
 
     /// Calls `each` with every block of this rank, to be written back, and with the same patch of
     /// another array, wherever that is.
+    #[track_caller]
     pub fn for_each_own_with<U: Plain>(
         &self,
         other: &GlobalArray<'_, U>,
@@ -54,14 +56,15 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     }
 
     /// Refuses an array of another shape.
+    #[track_caller]
     pub(super) fn check_like<U: Plain>(&self, other: &GlobalArray<'_, U>) -> Result<()> {
         if self.shape() == other.shape() {
             return Ok(());
         }
         let (mine, theirs) = (self.shape(), other.shape());
-        Err(Error::InvalidArgument(format!(
+        Err(self.context().failed(Error::InvalidArgument(format!(
             "an array of shape {theirs:?} does not go with one of shape {mine:?}"
-        )))
+        ))))
     }
 
     fn own(&self, number: usize) -> Result<Block> {
@@ -79,8 +82,9 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// For as long as the view lives, no other rank, no other thread, and not this one
     /// through the array, may write these elements. Two syncs with nothing but local work between
     /// them are the usual way to make sure.
+    #[track_caller]
     pub unsafe fn own_view(&self, number: usize) -> Result<ArrayViewD<'_, T>> {
-        let block = self.own(number)?;
+        let block = self.context().noted(self.own(number))?;
         let (shape, strides) = (block.area.shape(), &block.strides[..block.area.dimensions()]);
         let end =
             block.offset(&block.area.high().iter().map(|&high| high - 1).collect::<Vec<_>>()) + 1;
@@ -97,8 +101,9 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// For as long as the view lives, no other rank, no other thread, and not this one
     /// through the array or through another view, may read or write these elements. Two syncs with
     /// nothing but local work between them are the usual way to make sure.
+    #[track_caller]
     pub unsafe fn own_view_mut(&self, number: usize) -> Result<ArrayViewMutD<'_, T>> {
-        let block = self.own(number)?;
+        let block = self.context().noted(self.own(number))?;
         let (shape, strides) = (block.area.shape(), &block.strides[..block.area.dimensions()]);
         let end =
             block.offset(&block.area.high().iter().map(|&high| high - 1).collect::<Vec<_>>()) + 1;
@@ -116,6 +121,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
 
     /// A copy of this rank's block with its border; `None` if it has no block. What the border
     /// holds comes from [`GlobalArray::update_ghosts`].
+    #[track_caller]
     pub fn own_with_ghosts(&self) -> Result<Option<ArrayD<T>>> {
         let Some(block) =
             self.blocks.of_member(self.team().index()).find(|block| !block.area.is_empty())
@@ -142,6 +148,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// assert_eq!(ring.own_with_ghosts()?.unwrap(), expected.into_dyn());
     /// # ring.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn update_ghosts(&self) -> Result<()> {
         self.sync()?;
         if let Some(block) =
@@ -223,6 +230,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// # Ok(()) })?;
     /// # Ok::<(), farside::Error>(())
     /// ```
+    #[track_caller]
     pub fn mirror<'t>(&self, team: impl Into<farside_rma::Team<'t>>) -> Result<GlobalArray<'t, T>> {
         let copy = Builder::new(self.shape()).create_on(team)?;
         self.sync()?;

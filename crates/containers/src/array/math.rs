@@ -4,7 +4,7 @@ use std::io::Write;
 
 use farside_fabric::{Error, Result};
 use farside_rma::{Plain, Rank, Summand};
-use ndarray::{Array2, Ix2, LinalgScalar};
+use ndarray::{Array2, ArrayD, Ix2, LinalgScalar};
 
 use super::GlobalArray;
 use super::area::Area;
@@ -15,6 +15,7 @@ const PANEL: usize = 256;
 
 impl<T: Plain> GlobalArray<'_, T> {
     /// Sets all elements. Collective.
+    #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
         self.sync()?;
         for area in self.own_blocks().collect::<Vec<_>>() {
@@ -24,6 +25,7 @@ impl<T: Plain> GlobalArray<'_, T> {
     }
 
     /// Copies another array of the same shape, however it is distributed. Collective.
+    #[track_caller]
     pub fn copy_from(&self, other: &GlobalArray<'_, T>) -> Result<()> {
         self.check_like(other)?;
         self.sync()?;
@@ -32,13 +34,15 @@ impl<T: Plain> GlobalArray<'_, T> {
     }
 
     /// Replaces each element by what `change` makes of it. Collective.
+    #[track_caller]
     pub fn map_in_place(&self, change: impl Fn(T) -> T) -> Result<()> {
         self.sync()?;
         self.for_each_own(|_, mut block| block.mapv_inplace(&change))?;
         self.sync()
     }
 
-    /// Copies the transpose of another array: the dimensions in the opposite order. Collective.
+    /// Copies the transpose of another array: the dimensions in the opposite order. Collective. It
+    /// may be this one.
     ///
     /// ```
     /// # use farside::GlobalArray;
@@ -51,24 +55,45 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// # a.sync()?;
     /// # a.free()?; b.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn transpose_from(&self, other: &GlobalArray<'_, T>) -> Result<()> {
         let reversed: Vec<usize> = other.shape().iter().rev().copied().collect();
         if self.shape() != reversed {
             let (mine, theirs) = (self.shape(), other.shape());
-            return Err(Error::InvalidArgument(format!(
+            return Err(self.context().failed(Error::InvalidArgument(format!(
                 "the transpose of an array of shape {theirs:?} does not fit one of shape {mine:?}"
-            )));
+            ))));
         }
+        self.set_blocks(&[other], |area| Ok(other.get(area.reversed())?.reversed_axes()))
+    }
+
+    /// Sets each own block to what `block` makes of arrays, of which this may be one: then nobody
+    /// writes before all have read.
+    fn set_blocks(
+        &self,
+        read: &[&GlobalArray<'_, T>],
+        block: impl Fn(Area) -> Result<ArrayD<T>>,
+    ) -> Result<()> {
         self.sync()?;
+        let reads_itself = read.iter().any(|other| other.window.segment() == self.window.segment());
+        let mut later = Vec::new();
         for area in self.own_blocks().collect::<Vec<Area>>() {
-            let theirs = other.get(area.reversed())?;
-            self.put(area, theirs.t())?;
+            let made = block(area)?;
+            match reads_itself {
+                true => later.push((area, made)),
+                false => self.put(area, made.view())?,
+            }
         }
+        if reads_itself {
+            self.sync()?;
+        }
+        later.into_iter().try_for_each(|(area, made)| self.put(area, made.view()))?;
         self.sync()
     }
 
     /// Folds all elements into one; all members get the same. Collective. `fold` must be
     /// associative and commutative.
+    #[track_caller]
     pub fn reduce(&self, fold: impl Fn(T, T) -> T) -> Result<T> {
         self.sync()?;
         let mut mine: Option<T> = None;
@@ -102,6 +127,7 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// assert_eq!(a.select(|one, other| one < other)?, (vec![2, 1], -3.0));
     /// # a.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn select(&self, is_better: impl Fn(T, T) -> bool) -> Result<(Vec<usize>, T)> {
         self.sync()?;
         let flat = |index: &[usize]| {
@@ -147,6 +173,7 @@ impl<T: Plain> GlobalArray<'_, T> {
     }
 
     /// Writes the whole array as text; the first member writes, and the others wait. Collective.
+    #[track_caller]
     pub fn print(&self, to: &mut dyn Write) -> Result<()>
     where
         T: std::fmt::Display,
@@ -165,24 +192,28 @@ impl<T: Plain> GlobalArray<'_, T> {
 }
 
 impl<T: Plain + PartialOrd> GlobalArray<'_, T> {
-    /// The smallest element. Collective.
+    /// The smallest element. Collective. What is no number counts only if there is nothing else.
+    #[track_caller]
     pub fn min(&self) -> Result<T> {
-        self.reduce(|a, b| if b < a { b } else { a })
+        self.reduce(|a, b| if b < a || is_unordered(&a) { b } else { a })
     }
 
-    /// The largest element. Collective.
+    /// The largest element. Collective. What is no number counts only if there is nothing else.
+    #[track_caller]
     pub fn max(&self) -> Result<T> {
-        self.reduce(|a, b| if b > a { b } else { a })
+        self.reduce(|a, b| if b > a || is_unordered(&a) { b } else { a })
     }
 }
 
 impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
     /// Multiplies all elements. Collective.
+    #[track_caller]
     pub fn scale(&self, factor: T) -> Result<()> {
         self.map_in_place(|value| value * factor)
     }
 
     /// Sets this array to `alpha * a + beta * b`. Collective. It may be one of them.
+    #[track_caller]
     pub fn add_from(
         &self,
         alpha: T,
@@ -192,18 +223,13 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
     ) -> Result<()> {
         self.check_like(a)?;
         self.check_like(b)?;
-        self.sync()?;
-        let mut sums = Vec::new();
-        for area in self.own_blocks().collect::<Vec<Area>>() {
-            sums.push((area, a.get(area)?.mapv(|a| a * alpha) + b.get(area)?.mapv(|b| b * beta)));
-        }
-        // Nobody writes before all have read.
-        self.sync()?;
-        sums.into_iter().try_for_each(|(area, sum)| self.put(area, sum.view()))?;
-        self.sync()
+        self.set_blocks(&[a, b], |area| {
+            Ok(a.get(area)?.mapv(|a| a * alpha) + b.get(area)?.mapv(|b| b * beta))
+        })
     }
 
     /// The sum of the products of the elements of two arrays. Collective.
+    #[track_caller]
     pub fn dot(&self, other: &GlobalArray<'_, T>) -> Result<T> {
         self.check_like(other)?;
         self.sync()?;
@@ -217,12 +243,13 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
     }
 
     /// The sum of all elements. Collective.
+    #[track_caller]
     pub fn sum(&self) -> Result<T> {
         self.reduce(|a, b| a + b)
     }
 
     /// Sets this matrix to `alpha * a * b + beta * itself`. Collective. Each rank computes its own
-    /// blocks, from panels that it fetches.
+    /// blocks, from panels that it fetches. It may be one of the factors.
     ///
     /// ```
     /// # use farside::{GlobalArray, array::ndarray::arr2};
@@ -237,6 +264,7 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
     /// # a.sync()?;
     /// # a.free()?; b.free()?; c.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn multiply_from(
         &self,
         alpha: T,
@@ -244,18 +272,19 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
         b: &GlobalArray<'_, T>,
         beta: T,
     ) -> Result<()> {
-        let [rows, columns] = two(self.shape())?;
-        let ([a_rows, inner], [b_rows, b_columns]) = (two(a.shape())?, two(b.shape())?);
+        let context = self.context();
+        let [rows, columns] = context.noted(two(self.shape()))?;
+        let [a_rows, inner] = context.noted(two(a.shape()))?;
+        let [b_rows, b_columns] = context.noted(two(b.shape()))?;
         if (a_rows, b_columns, inner) != (rows, columns, b_rows) {
-            return Err(Error::InvalidArgument(format!(
+            return Err(context.failed(Error::InvalidArgument(format!(
                 "matrices of shape {:?} and {:?} do not multiply to one of shape {:?}",
                 a.shape(),
                 b.shape(),
                 self.shape()
-            )));
+            ))));
         }
-        self.sync()?;
-        for area in self.own_blocks().collect::<Vec<Area>>() {
+        self.set_blocks(&[a, b], |area| {
             // What a matrix that does not count holds may be no number.
             let mut c = if beta.is_zero() {
                 Array2::from_elem([area.range(0).len(), area.range(1).len()], T::new_zeroed())
@@ -268,15 +297,15 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
                 let right = matrix(b.get([panel, area.range(1)])?)?;
                 add_product(&mut c, alpha, &left, &right);
             }
-            self.put(area, c.view())?;
-        }
-        self.sync()
+            Ok(c.into_dyn())
+        })
     }
 }
 
 impl<T: Summand> GlobalArray<'_, T> {
     /// Sets this array to the sum of its mirrors of all nodes. Collective. See
     /// [`GlobalArray::mirror`].
+    #[track_caller]
     pub fn merge(&self, mirror: &GlobalArray<'_, T>) -> Result<()> {
         self.check_like(mirror)?;
         self.fill(T::new_zeroed())?;
@@ -285,6 +314,11 @@ impl<T: Summand> GlobalArray<'_, T> {
         }
         self.sync()
     }
+}
+
+/// Whether a value is neither smaller nor larger than any, as NaN is.
+fn is_unordered<T: PartialOrd>(value: &T) -> bool {
+    value.partial_cmp(value).is_none()
 }
 
 fn two(shape: &[usize]) -> Result<[usize; 2]> {

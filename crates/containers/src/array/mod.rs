@@ -97,6 +97,13 @@ struct Home<'w> {
     fences: Option<Fences>,
 }
 
+impl Home<'_> {
+    /// Gives back what arrays of one origin share. Collective.
+    fn free(self) -> Result<()> {
+        self.fences.map_or(Ok(()), |fences| fences.free(&self.team))
+    }
+}
+
 /// How a sync makes sure that everything has landed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Completion {
@@ -162,8 +169,13 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn create<T: Plain>(self, world: &World) -> Result<GlobalArray<'_, T>> {
-        let fences = Some(Fences::new(world)?);
-        self.make(Rc::new(Home { team: world.team(), fences }))
+        let home = Rc::new(Home { team: world.team(), fences: Some(Fences::new(world)?) });
+        let made = self.make(home.clone());
+        if let (Err(_), Some(home)) = (&made, Rc::into_inner(home)) {
+            // Why there is no array says more than why this cannot be freed.
+            let _ = home.free();
+        }
+        made
     }
 
     /// Makes it for the members of a team. Collective over the team.
@@ -221,11 +233,13 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     ///
     /// That is [`Team::sync`]: for arrays of all ranks, the combined fence and barrier of
     /// \[ARMCI03\], which was invented for this call.
+    #[track_caller]
     pub fn sync(&self) -> Result<()> {
         self.sync_by(Completion::Combined)
     }
 
     /// The same in a chosen way. Arrays of a team always wait for acknowledgements.
+    #[track_caller]
     pub fn sync_by(&self, completion: Completion) -> Result<()> {
         match (&self.home.fences, completion) {
             (Some(fences), Completion::AllFence(style)) => {
@@ -237,8 +251,9 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     }
 
     /// Returns the owner of an element.
+    #[track_caller]
     pub fn owner(&self, index: &[usize]) -> Result<Rank> {
-        self.check_index(index)?;
+        self.context().noted(self.check_index(index))?;
         Ok(self.rank_of(self.blocks.of_element(index).member))
     }
 
@@ -253,8 +268,9 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// assert_eq!(owners, [(Rank(0), 3..5), (Rank(1), 5..8)]);
     /// # a.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn owners(&self, patch: impl Patch) -> Result<Vec<(Rank, Area)>> {
-        let area = patch.area(self.shape())?;
+        let area = self.patch(patch)?;
         let mut owners = Vec::new();
         self.blocks.for_each_in(&area, |block| {
             owners.push((self.rank_of(block.member), block.area.intersection(&area)));
@@ -284,13 +300,11 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
 
     /// Gives its memory back. Collective. What arrays of the same origin share is given back with
     /// the last of them.
+    #[track_caller]
     pub fn free(self) -> Result<()> {
         let GlobalArray { window, home, .. } = self;
-        window.free(&home.team)?;
-        match Rc::into_inner(home) {
-            Some(Home { team, fences: Some(fences) }) => fences.free(&team),
-            _ => Ok(()),
-        }
+        let freed = window.free(&home.team);
+        freed.and(Rc::into_inner(home).map_or(Ok(()), Home::free))
     }
 
     fn rank_of(&self, member: usize) -> Rank {

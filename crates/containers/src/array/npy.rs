@@ -59,6 +59,7 @@ impl<T: Element> GlobalArray<'_, T> {
     /// })?;
     /// # Ok::<(), farside::Error>(())
     /// ```
+    #[track_caller]
     pub fn save_npy(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         self.sync()?;
@@ -88,6 +89,7 @@ impl<T: Element> GlobalArray<'_, T> {
     }
 
     /// Reads a file of the array's shape into it. Collective.
+    #[track_caller]
     pub fn read_npy(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         self.sync()?;

@@ -22,21 +22,23 @@ enum Request<'r> {
 
 impl<T: Plain> GlobalArray<'_, T> {
     /// Reads a patch.
+    #[track_caller]
     pub fn get(&self, patch: impl Patch) -> Result<ArrayD<T>> {
-        let area = patch.area(self.shape())?;
+        let area = self.patch(patch)?;
         let mut data = vec![T::new_zeroed(); area.len()];
         self.get_area(&area, &mut data)?;
         from_packed(&area.shape(), data)
     }
 
     /// Reads a patch into an array of its shape.
+    #[track_caller]
     pub fn get_into<D: Dimension>(
         &self,
         patch: impl Patch,
         mut into: ArrayViewMut<'_, T, D>,
     ) -> Result<()> {
-        let area = patch.area(self.shape())?;
-        check_shape(&area, into.shape())?;
+        let area = self.patch(patch)?;
+        self.context().noted(check_shape(&area, into.shape()))?;
         match into.as_slice_mut() {
             Some(packed) => self.get_area(&area, packed),
             None => {
@@ -49,16 +51,18 @@ impl<T: Plain> GlobalArray<'_, T> {
     }
 
     /// Reads a patch into a slice, the last dimension fastest.
+    #[track_caller]
     pub fn get_slice(&self, patch: impl Patch, into: &mut [T]) -> Result<()> {
-        let area = patch.area(self.shape())?;
-        check_len(&area, into.len())?;
+        let area = self.patch(patch)?;
+        self.context().noted(check_len(&area, into.len()))?;
         self.get_area(&area, into)
     }
 
     /// Writes an array of its shape to a patch. It has landed after a [`GlobalArray::sync`].
+    #[track_caller]
     pub fn put<D: Dimension>(&self, patch: impl Patch, data: ArrayView<'_, T, D>) -> Result<()> {
-        let area = patch.area(self.shape())?;
-        check_shape(&area, data.shape())?;
+        let area = self.patch(patch)?;
+        self.context().noted(check_shape(&area, data.shape()))?;
         match data.as_slice() {
             Some(packed) => self.put_area(&area, packed),
             None => self.put_area(&area, &data.iter().copied().collect::<Vec<T>>()),
@@ -66,22 +70,25 @@ impl<T: Plain> GlobalArray<'_, T> {
     }
 
     /// Writes a slice to a patch, the last dimension fastest.
+    #[track_caller]
     pub fn put_slice(&self, patch: impl Patch, data: &[T]) -> Result<()> {
-        let area = patch.area(self.shape())?;
-        check_len(&area, data.len())?;
+        let area = self.patch(patch)?;
+        self.context().noted(check_len(&area, data.len()))?;
         self.put_area(&area, data)
     }
 
     /// One element.
+    #[track_caller]
     pub fn get_value(&self, index: &[usize]) -> Result<T> {
-        self.check_index(index)?;
+        self.context().noted(self.check_index(index))?;
         let block = self.blocks.of_element(index);
         self.context().get_value(self.window.at(self.rank_of(block.member), block.offset(index)))
     }
 
     /// Sets one element.
+    #[track_caller]
     pub fn put_value(&self, index: &[usize], value: T) -> Result<()> {
-        self.check_index(index)?;
+        self.context().noted(self.check_index(index))?;
         let block = self.blocks.of_element(index);
         self.context()
             .put_value(value, self.window.at(self.rank_of(block.member), block.offset(index)))
@@ -101,9 +108,10 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// # a.sync()?;
     /// # a.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn gather<I: AsRef<[usize]>>(&self, indices: &[I]) -> Result<Vec<T>> {
         let mut values = vec![T::new_zeroed(); indices.len()];
-        for (member, runs) in self.elements(indices, indices.len())? {
+        for (member, runs) in self.context().noted(self.elements(indices, indices.len()))? {
             self.context().get_vector(
                 self.window.at(self.rank_of(member), 0),
                 &mut values,
@@ -115,8 +123,9 @@ impl<T: Plain> GlobalArray<'_, T> {
 
     /// Writes elements here and there; one request for each owner. If an element comes twice, which
     /// value it gets is unspecified.
+    #[track_caller]
     pub fn scatter<I: AsRef<[usize]>>(&self, indices: &[I], values: &[T]) -> Result<()> {
-        for (member, runs) in self.elements(indices, values.len())? {
+        for (member, runs) in self.context().noted(self.elements(indices, values.len()))? {
             self.context().put_vector(values, self.window.at(self.rank_of(member), 0), &runs)?;
         }
         Ok(())
@@ -157,8 +166,9 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// assert_eq!(ring.get_periodic(&[-2..1])?, arr1(&[1, 2, 3]).into_dyn());
     /// # ring.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn get_periodic(&self, ranges: &[Range<isize>]) -> Result<ArrayD<T>> {
-        let shape = periodic_shape(ranges, self.shape())?;
+        let shape = self.context().noted(periodic_shape(ranges, self.shape()))?;
         let mut data = ArrayD::from_elem(IxDyn(&shape), T::new_zeroed());
         self.for_each_period(ranges, |area, window| {
             let part = self.get(area)?;
@@ -168,14 +178,17 @@ impl<T: Plain> GlobalArray<'_, T> {
         Ok(data)
     }
 
-    /// Writes to a patch of an array whose ends meet. See [`GlobalArray::get_periodic`].
+    /// Writes to a patch of an array whose ends meet. See [`GlobalArray::get_periodic`]. If a range
+    /// is longer than the array, elements come twice, and which value they get is unspecified.
+    #[track_caller]
     pub fn put_periodic<D: Dimension>(
         &self,
         ranges: &[Range<isize>],
         data: ArrayView<'_, T, D>,
     ) -> Result<()> {
         let data = data.into_dyn();
-        check_same(&periodic_shape(ranges, self.shape())?, data.shape())?;
+        let shape = self.context().noted(periodic_shape(ranges, self.shape()))?;
+        self.context().noted(check_same(&shape, data.shape()))?;
         self.for_each_period(ranges, |area, window| self.put(area, data.slice(window)))
     }
 
@@ -216,8 +229,15 @@ impl<T: Plain> GlobalArray<'_, T> {
         }
     }
 
+    /// The area that a patch is.
+    #[track_caller]
+    pub(super) fn patch(&self, patch: impl Patch) -> Result<Area> {
+        self.context().noted(patch.area(self.shape()))
+    }
+
+    #[track_caller]
     pub(super) fn get_area(&self, area: &Area, into: &mut [T]) -> Result<()> {
-        self.for_each_owner(area, |member, request| {
+        let got = self.for_each_owner(area, |member, request| {
             let place = self.window.at(self.rank_of(member), 0);
             match request {
                 Request::Strided { near, far, patch } => {
@@ -225,11 +245,13 @@ impl<T: Plain> GlobalArray<'_, T> {
                 }
                 Request::Vector(runs) => self.context().get_vector(place, into, runs),
             }
-        })
+        });
+        self.context().noted(got)
     }
 
+    #[track_caller]
     pub(super) fn put_area(&self, area: &Area, data: &[T]) -> Result<()> {
-        self.for_each_owner(area, |member, request| {
+        let put = self.for_each_owner(area, |member, request| {
             let place = self.window.at(self.rank_of(member), 0);
             match request {
                 Request::Strided { near, far, patch } => {
@@ -237,7 +259,8 @@ impl<T: Plain> GlobalArray<'_, T> {
                 }
                 Request::Vector(runs) => self.context().put_vector(data, place, runs),
             }
-        })
+        });
+        self.context().noted(put)
     }
 
     /// Calls `each` for every owner of a part of an area, with all that is its own in one request.
@@ -284,14 +307,15 @@ impl<T: Summand> GlobalArray<'_, T> {
     /// assert_eq!(a.get([1..2, 0..4])?, arr2(&[[0.0, 4.0, 8.0, 0.0]]).into_dyn());
     /// # a.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn accumulate<D: Dimension>(
         &self,
         scale: T,
         patch: impl Patch,
         data: ArrayView<'_, T, D>,
     ) -> Result<()> {
-        let area = patch.area(self.shape())?;
-        check_shape(&area, data.shape())?;
+        let area = self.patch(patch)?;
+        self.context().noted(check_shape(&area, data.shape()))?;
         match data.as_slice() {
             Some(packed) => self.accumulate_area(scale, &area, packed),
             None => self.accumulate_area(scale, &area, &data.iter().copied().collect::<Vec<T>>()),
@@ -299,14 +323,16 @@ impl<T: Summand> GlobalArray<'_, T> {
     }
 
     /// Adds `scale` times a slice to a patch, the last dimension fastest.
+    #[track_caller]
     pub fn accumulate_slice(&self, scale: T, patch: impl Patch, data: &[T]) -> Result<()> {
-        let area = patch.area(self.shape())?;
-        check_len(&area, data.len())?;
+        let area = self.patch(patch)?;
+        self.context().noted(check_len(&area, data.len()))?;
         self.accumulate_area(scale, &area, data)
     }
 
+    #[track_caller]
     fn accumulate_area(&self, scale: T, area: &Area, data: &[T]) -> Result<()> {
-        self.for_each_owner(area, |member, request| {
+        let added = self.for_each_owner(area, |member, request| {
             let place = self.window.at(self.rank_of(member), 0);
             match request {
                 Request::Strided { near, far, patch } => self.context().accumulate_strided(
@@ -317,18 +343,20 @@ impl<T: Summand> GlobalArray<'_, T> {
                 ),
                 Request::Vector(runs) => self.context().accumulate_vector(scale, data, place, runs),
             }
-        })
+        });
+        self.context().noted(added)
     }
 
     /// Adds to elements here and there; one request for each owner. An element may come several
     /// times.
+    #[track_caller]
     pub fn scatter_accumulate<I: AsRef<[usize]>>(
         &self,
         scale: T,
         indices: &[I],
         values: &[T],
     ) -> Result<()> {
-        for (member, runs) in self.elements(indices, values.len())? {
+        for (member, runs) in self.context().noted(self.elements(indices, values.len()))? {
             self.context().accumulate_vector(
                 scale,
                 values,
@@ -340,6 +368,7 @@ impl<T: Summand> GlobalArray<'_, T> {
     }
 
     /// Adds to a patch of an array whose ends meet. See [`GlobalArray::get_periodic`].
+    #[track_caller]
     pub fn accumulate_periodic<D: Dimension>(
         &self,
         scale: T,
@@ -347,7 +376,8 @@ impl<T: Summand> GlobalArray<'_, T> {
         data: ArrayView<'_, T, D>,
     ) -> Result<()> {
         let data = data.into_dyn();
-        check_same(&periodic_shape(ranges, self.shape())?, data.shape())?;
+        let shape = self.context().noted(periodic_shape(ranges, self.shape()))?;
+        self.context().noted(check_same(&shape, data.shape()))?;
         self.for_each_period(ranges, |area, window| {
             self.accumulate(scale, area, data.slice(window))
         })
@@ -366,8 +396,9 @@ impl<T: Integer> GlobalArray<'_, T> {
     /// assert!((0..3).contains(&mine));
     /// # tasks.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn read_increment(&self, index: &[usize], value: T) -> Result<T> {
-        self.check_index(index)?;
+        self.context().noted(self.check_index(index))?;
         let block = self.blocks.of_element(index);
         self.context()
             .fetch_add(self.window.at(self.rank_of(block.member), block.offset(index)), value)

@@ -27,21 +27,23 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// # world.barrier()?;
     /// # map.free(world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn get_all(&self, context: &Context, keys: &[K]) -> Result<Vec<Option<V>>> {
         let mut values = vec![None; keys.len()];
         for (at, items) in
             self.by_volume(keys.iter()).iter().enumerate().filter(|(_, items)| !items.is_empty())
         {
-            self.guards.read(context, at, || {
+            context.noted(self.guards.read(context, at, || {
                 self.volume(context, at)
                     .find_many(items, &mut |index, value| values[index] = value.map(unpack))
-            })?;
+            }))?;
         }
         Ok(values)
     }
 
     /// Inserts many entries; returns what their keys stood for before. Of entries with the same
     /// key, the last one wins.
+    #[track_caller]
     pub fn insert_all(&self, context: &Context, entries: &[(K, V)]) -> Result<Vec<Option<V>>> {
         let keys = entries.iter().map(|(key, _)| key);
         self.change_all(context, keys, &mut |index, _, new| {
@@ -51,10 +53,12 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 
     /// Removes the entries of many keys; returns their values.
+    #[track_caller]
     pub fn remove_all(&self, context: &Context, keys: &[K]) -> Result<Vec<Option<V>>> {
         self.change_all(context, keys.iter(), &mut |_, _, _| Verdict::Remove)
     }
 
+    #[track_caller]
     fn change_all<'k>(
         &self,
         context: &Context,
@@ -64,11 +68,11 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         let volumes = self.by_volume(keys);
         let mut old = vec![None; volumes.iter().map(Vec::len).sum()];
         for (at, items) in volumes.iter().enumerate().filter(|(_, items)| !items.is_empty()) {
-            self.guards.write(context, at, || {
+            context.noted(self.guards.write(context, at, || {
                 let mut changed =
                     |index: usize, value: Option<&[u64]>| old[index] = value.map(unpack);
                 self.volume(context, at).change_many(items, change, &mut changed)
-            })?;
+            }))?;
         }
         Ok(old)
     }
@@ -88,6 +92,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
 
 impl<K: Plain, V: Integer, W: Variant> HashMap<K, V, W> {
     /// Adds to the values of many keys; returns what they were before. See [`HashMap::fetch_add`].
+    #[track_caller]
     pub fn fetch_add_all(&self, context: &Context, sums: &[(K, V)]) -> Result<Vec<V>> {
         let keys = sums.iter().map(|(key, _)| key);
         let old = self.change_all(context, keys, &mut |index, old, new| {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, Window, World};
 
-use super::guard::{Guards, Synchronization, check_volumes};
+use super::guard::{Guards, Synchronization, check_volumes, guarded};
 use crate::protocol::fixed::{Size, Volume};
 use crate::protocol::variant::{Right, Variant};
 use crate::protocol::{hash_of, volume_of};
@@ -84,34 +84,37 @@ impl<W: Variant> FixedMap<W> {
         let size = Size { slots: slots as u64, cells: cells as u64 };
         let has_volume = volumes.contains(&team.context().rank());
         let words = team.window(if has_volume { size.words() } else { 0 })?;
-        let guards = Guards::new(team, volumes, synchronization)?;
-        team.barrier()?;
+        let (words, guards) = guarded(team, words, || Guards::new(team, volumes, synchronization))?;
         Ok(FixedMap { words, size, volumes: volumes.into(), guards, variant: PhantomData })
     }
 
     /// The value of a key.
     #[inline]
+    #[track_caller]
     pub fn get(&self, context: &Context, key: u64) -> Result<Option<u64>> {
         let stored = key.wrapping_add(1);
         if stored == 0 {
             return Ok(None);
         }
         let at = self.volume_of(stored);
-        self.guards.read(context, at, || self.volume(context, at).get(stored))
+        context.noted(self.guards.read(context, at, || self.volume(context, at).get(stored)))
     }
 
     /// Makes a key stand for a value; returns what it stood for before. The key `u64::MAX` is not
     /// possible.
     #[inline]
+    #[track_caller]
     pub fn insert(&self, context: &Context, key: u64, value: u64) -> Result<Option<u64>> {
         let stored = key.wrapping_add(1);
         if stored == 0 {
-            return Err(Error::Unsupported {
+            return Err(context.failed(Error::Unsupported {
                 what: format!("the key {key} in a map of fixed size"),
-            });
+            }));
         }
         let at = self.volume_of(stored);
-        self.guards.write(context, at, || self.volume(context, at).insert(stored, value))
+        context.noted(
+            self.guards.write(context, at, || self.volume(context, at).insert(stored, value)),
+        )
     }
 
     /// Its synchronization, as benchmarks and tables spell it.
@@ -120,10 +123,11 @@ impl<W: Variant> FixedMap<W> {
     }
 
     /// Gives its memory back. Collective over those who made it.
+    #[track_caller]
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
-        self.guards.free(&team)?;
-        self.words.free(&team)
+        // One that has lost something of its own fails when all have come to both.
+        self.guards.free(&team).and(self.words.free(&team))
     }
 
     fn volume_of(&self, stored: u64) -> usize {

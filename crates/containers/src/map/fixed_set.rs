@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, Window, World};
 
-use super::guard::{Guards, Synchronization, check_volumes};
+use super::guard::{Guards, Synchronization, check_volumes, guarded};
 use crate::protocol::integers::{Volume, words};
 use crate::protocol::variant::{Right, Variant};
 use crate::protocol::{hash_of, volume_of};
@@ -85,33 +85,34 @@ impl<W: Variant> FixedSet<W> {
         let (slots, cells) = (slots as u64, cells as u64);
         let has_volume = volumes.contains(&team.context().rank());
         let words = team.window(if has_volume { words(slots, cells) } else { 0 })?;
-        let guards = Guards::new(team, volumes, synchronization)?;
-        team.barrier()?;
+        let (words, guards) = guarded(team, words, || Guards::new(team, volumes, synchronization))?;
         Ok(FixedSet { words, slots, cells, volumes: volumes.into(), guards, variant: PhantomData })
     }
 
     /// Returns whether an integer is in the set.
     #[inline]
+    #[track_caller]
     pub fn contains(&self, context: &Context, integer: u64) -> Result<bool> {
         let stored = integer.wrapping_add(1);
         if stored == 0 {
             return Ok(false);
         }
         let at = self.volume_of(stored);
-        self.guards.read(context, at, || self.volume(context, at).contains(stored))
+        context.noted(self.guards.read(context, at, || self.volume(context, at).contains(stored)))
     }
 
     /// Adds an integer; returns whether it was not there. `u64::MAX` is not possible.
     #[inline]
+    #[track_caller]
     pub fn insert(&self, context: &Context, integer: u64) -> Result<bool> {
         let stored = integer.wrapping_add(1);
         if stored == 0 {
-            return Err(Error::Unsupported {
+            return Err(context.failed(Error::Unsupported {
                 what: format!("the integer {integer} in a set of fixed size"),
-            });
+            }));
         }
         let at = self.volume_of(stored);
-        self.guards.write(context, at, || self.volume(context, at).insert(stored))
+        context.noted(self.guards.write(context, at, || self.volume(context, at).insert(stored)))
     }
 
     /// Its synchronization, as benchmarks and tables spell it.
@@ -120,10 +121,11 @@ impl<W: Variant> FixedSet<W> {
     }
 
     /// Gives its memory back. Collective over those who made it.
+    #[track_caller]
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
-        self.guards.free(&team)?;
-        self.words.free(&team)
+        // One that has lost something of its own fails when all have come to both.
+        self.guards.free(&team).and(self.words.free(&team))
     }
 
     fn volume_of(&self, stored: u64) -> usize {

@@ -1,7 +1,7 @@
 //! How ranks that use the same volume keep out of each other's way.
 
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Context, Team};
+use farside_rma::{Context, Team, Window, or_free};
 use farside_sync::RwLock;
 use farside_sync::rw::Kind;
 
@@ -64,16 +64,16 @@ impl Guards {
         synchronization: &Synchronization,
     ) -> Result<Guards> {
         team.context().note_unseen("accesses inside of maps and sets");
-        let locks = match synchronization {
-            Synchronization::Atomics => None,
-            Synchronization::Locked(kind) => Some(
-                volumes
-                    .iter()
-                    .map(|&home| RwLock::for_team(team, home, kind))
-                    .collect::<Result<_>>()?,
-            ),
+        let Synchronization::Locked(kind) = synchronization else {
+            return Ok(Guards { name: synchronization.name(), locks: None });
         };
-        Ok(Guards { name: synchronization.name(), locks })
+        let mut locks = Vec::new();
+        let made = volumes.iter().try_for_each(|&home| {
+            locks.push(RwLock::for_team(team, home, kind)?);
+            Ok(())
+        });
+        let guards = Guards { name: synchronization.name(), locks: Some(locks.into()) };
+        or_free(guards, |guards| guards.free(team), |_| made).map(|(guards, ())| guards)
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -132,13 +132,28 @@ impl Guards {
         Ok(())
     }
 
-    /// Gives the locks back. Collective.
+    /// Gives the locks back. Collective. Those of volumes that a recovery has left out stay.
     pub(crate) fn free(self, team: &Team<'_>) -> Result<()> {
-        for lock in self.locks.into_iter().flatten() {
-            lock.free(team)?;
-        }
-        Ok(())
+        // What one of them leaves behind is no reason to keep the others.
+        let locks = self.locks.into_iter().flatten();
+        let locks = locks.filter(|lock| team.members().contains(&lock.home()));
+        locks.map(|lock| lock.free(team)).fold(Ok(()), Result::and)
     }
+}
+
+/// Makes the guards of volumes in these words, which are freed if there are none; and meets all
+/// members, so that nobody uses either too early. Collective.
+pub(crate) fn guarded(
+    team: &Team<'_>,
+    words: Window<u64>,
+    make: impl FnOnce() -> Result<Guards>,
+) -> Result<(Window<u64>, Guards)> {
+    or_free(
+        words,
+        |words| words.free(team),
+        |_| or_free(make()?, |guards| guards.free(team), |_| team.barrier()),
+    )
+    .map(|(words, (guards, ()))| (words, guards))
 }
 
 /// Refuses a volume that does not exist.

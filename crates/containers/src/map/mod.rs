@@ -42,10 +42,10 @@ use farside_fabric::{Error, ErrorClass, Rank, Result};
 use farside_rma::{Context, Integer, Plain, Team, Window, World};
 
 use crate::protocol::bucket::{Change, Room, Verdict, Volume};
-use crate::protocol::layout::{COUNT, Layout};
+use crate::protocol::layout::{COUNT, Layout, entries};
 use crate::protocol::variant::{Right, Variant};
 use crate::protocol::{hash_of, volume_of};
-use guard::Guards;
+use guard::{Guards, guarded};
 use words::{pack, unpack, words_of};
 
 #[doc(hidden)]
@@ -134,10 +134,10 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
             });
         }
         let (words, layout) = HashMap::<K, V, W>::allocate(team, options)?;
-        let guards = Guards::new(team, &members, &options.synchronization)?;
+        let (words, guards) =
+            guarded(team, words, || Guards::new(team, &members, &options.synchronization))?;
         let shapes = members.iter().map(|_| Cell::new(layout.first)).collect();
         let room = RefCell::new(Room::new(&layout));
-        team.barrier()?;
         Ok(HashMap { words, layout, members, guards, shapes, room, types: PhantomData })
     }
 
@@ -171,16 +171,18 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 
     /// The value of a key.
+    #[track_caller]
     pub fn get(&self, context: &Context, key: K) -> Result<Option<V>> {
-        let room = &mut *self.room()?;
+        let room = &mut *context.noted(self.room())?;
         let (hash, at) = self.place(&key, room);
-        self.guards.read(context, at, || {
+        context.noted(self.guards.read(context, at, || {
             let found = self.volume(context, at).find(hash, room)?;
             Ok(found.then(|| unpack(&room.old)))
-        })
+        }))
     }
 
     /// Whether there is an entry for a key.
+    #[track_caller]
     pub fn contains_key(&self, context: &Context, key: K) -> Result<bool> {
         Ok(self.get(context, key)?.is_some())
     }
@@ -198,6 +200,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// assert_eq!(map.remove(world, key)?, None);
     /// # map.free(world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn insert(&self, context: &Context, key: K, value: V) -> Result<Option<V>> {
         self.change(context, key, &mut |_, new| {
             pack(&value, new);
@@ -206,6 +209,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 
     /// Makes a key stand for a value unless it stands for something, which is returned.
+    #[track_caller]
     pub fn insert_new(&self, context: &Context, key: K, value: V) -> Result<Option<V>> {
         self.change(context, key, &mut |old, new| match old {
             Some(_) => Verdict::Leave,
@@ -217,6 +221,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 
     /// Removes the entry of a key; returns its value.
+    #[track_caller]
     pub fn remove(&self, context: &Context, key: K) -> Result<Option<V>> {
         self.change(context, key, &mut |_, _| Verdict::Remove)
     }
@@ -234,6 +239,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// assert_eq!(highest.get(world, 7)?, Some(2));
     /// # highest.free(world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn update(
         &self,
         context: &Context,
@@ -249,13 +255,14 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         })
     }
 
+    #[track_caller]
     fn change(&self, context: &Context, key: K, change: &mut Change<'_>) -> Result<Option<V>> {
-        let room = &mut *self.room()?;
+        let room = &mut *context.noted(self.room())?;
         let (hash, at) = self.place(&key, room);
-        self.guards.write(context, at, || {
+        context.noted(self.guards.write(context, at, || {
             let found = self.volume(context, at).change(hash, room, change)?;
             Ok(found.then(|| unpack(&room.old)))
-        })
+        }))
     }
 
     /// The room for an operation, unless one is under way: `change` of an [`HashMap::update`] must
@@ -278,18 +285,21 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// How many entries there are, in all volumes together. While others insert and remove, some
     /// number of the meantime; after the loss of a rank, what it had under way may be counted
     /// wrongly.
+    #[track_caller]
     pub fn len(&self, context: &Context) -> Result<usize> {
-        let count = |&rank| context.load(self.words.at(rank, COUNT));
-        let sum = self.members.iter().map(count).sum::<Result<u64>>()?;
-        Ok((sum as i64).max(0) as usize)
+        let count = |&rank| context.load(self.words.at(rank, COUNT)).map(entries);
+        let sum = context.noted(self.members.iter().map(count).sum::<Result<i64>>())?;
+        Ok(sum.max(0) as usize)
     }
 
     /// Whether there are no entries.
+    #[track_caller]
     pub fn is_empty(&self, context: &Context) -> Result<bool> {
         Ok(self.len(context)? == 0)
     }
 
     /// How many slots there are by now, in all volumes together.
+    #[track_caller]
     pub fn slots(&self, context: &Context) -> Result<usize> {
         let shape = |at| self.volume(context, at).learn_shape();
         Ok((0..self.members.len()).map(shape).sum::<Result<u64>>()? as usize)
@@ -324,6 +334,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// assert_eq!(count, [3]);
     /// # map.free(world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn own_entries(&self, context: &Context) -> Result<Vec<(K, V)>> {
         let mut entries = Vec::new();
         self.for_each_own(context, |key, value| entries.push((key, value)))?;
@@ -331,11 +342,13 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 
     /// Calls `each` for all entries of this rank's own volume. See [`HashMap::own_entries`].
+    #[track_caller]
     pub fn for_each_own(&self, context: &Context, each: impl FnMut(K, V)) -> Result<()> {
         self.for_each_of(context, context.rank(), each)
     }
 
     /// Calls `each` for all entries of the volume of a member. See [`HashMap::own_entries`].
+    #[track_caller]
     pub fn for_each_of(
         &self,
         context: &Context,
@@ -343,7 +356,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         mut each: impl FnMut(K, V),
     ) -> Result<()> {
         let at = self.members.iter().position(|&member| member == rank);
-        let at = at.ok_or(Error::NotAMember { rank, of: "map" })?;
+        let at = context.noted(at.ok_or(Error::NotAMember { rank, of: "map" }))?;
         let keys = self.layout.key_words;
         let shape = self.guards.read(context, at, || self.volume(context, at).learn_shape())?;
         for bucket in 0..shape {
@@ -385,15 +398,25 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// Collective over `survivors`, a team of members that are all alive, made before the loss.
     /// Entries of the volumes of lost members are gone; a change that was under way may have been
     /// made or not.
+    #[track_caller]
     pub fn recover(&mut self, survivors: &Team<'_>) -> Result<()> {
         self.guards.recover(survivors, &self.members)
     }
 
-    /// Gives its memory back. Collective over those who made it.
+    /// Gives its memory back. Collective over those who made it, or over the survivors who have
+    /// recovered it: then what it shares with the lost stays until the job ends.
+    #[track_caller]
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
-        self.guards.free(&team)?;
-        self.words.free(&team)
+        // What one of them leaves behind is no reason to keep the other.
+        let freed = self.guards.free(&team);
+        let is_left_out = |rank: &&Rank| !team.members().contains(rank);
+        let mut left_out = self.words.members().iter().filter(is_left_out).peekable();
+        if left_out.peek().is_some() && left_out.all(|&rank| team.context().is_lost(rank)) {
+            return freed;
+        }
+        self.words.free(&team)?;
+        freed
     }
 
     fn volume<'a>(&'a self, context: &'a Context, at: usize) -> Volume<'a, W> {
@@ -408,11 +431,18 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         }
     }
 
+    /// The number whose lowest bits say in which bucket a key is: for the checker.
+    #[doc(hidden)]
+    pub fn hash(&self, key: K) -> u64 {
+        self.place(&key, &mut Room::new(&self.layout)).0
+    }
+
     /// Splits buckets of a volume, whether that is needed or not: for tests and for the checker.
     #[doc(hidden)]
+    #[track_caller]
     pub fn split(&self, context: &Context, rank: Rank, splits: u64) -> Result<()> {
         let at = self.members.iter().position(|&member| member == rank);
-        let at = at.ok_or(Error::NotAMember { rank, of: "map" })?;
+        let at = context.noted(at.ok_or(Error::NotAMember { rank, of: "map" }))?;
         self.guards.write(context, at, || self.volume(context, at).split_some(splits))
     }
 }
@@ -430,6 +460,7 @@ impl<K: Plain, V: Plain + Integer, W: Variant> HashMap<K, V, W> {
     /// assert_eq!(votes.get(world, *b"yes")?, Some(4));
     /// # votes.free(world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn fetch_add(&self, context: &Context, key: K, value: V) -> Result<V> {
         let old = self.change(context, key, &mut |old, new| {
             pack(&wrapping_sum(old.map(unpack), value), new);

@@ -5,7 +5,7 @@ use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use farside_fabric::{Error, Result};
-use farside_rma::{Plain, Team};
+use farside_rma::{Plain, Team, or_free};
 use zerocopy::IntoBytes;
 
 use super::{HashMap, Options};
@@ -87,13 +87,12 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
         let (index, size) = (team.index() as u64, team.size() as u64);
         let part = |at: u64| (u128::from(entries) * u128::from(at) / u128::from(size)) as u64;
         let map = HashMap::with(team, options)?;
-        let read = file
-            .seek(SeekFrom::Start(HEADER_BYTES + part(index) * entry_bytes::<K, V>()))
-            .map(drop);
-        agree(team, path, "read", read)?;
-        let mut left = part(index + 1) - part(index);
         // An error is told only when all have come: nobody waits for one that has given up.
-        let mut result = Ok(());
+        let mut result = file
+            .seek(SeekFrom::Start(HEADER_BYTES + part(index) * entry_bytes::<K, V>()))
+            .map(drop)
+            .map_err(|error| failed(path, "read", &error));
+        let mut left = part(index + 1) - part(index);
         while left > 0 && result.is_ok() {
             let count = (left as usize).min(BATCH);
             result = read_entries::<K, V>(&mut file, count)
@@ -101,8 +100,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
                 .and_then(|batch| map.insert_all(team.context(), &batch).map(drop));
             left -= count as u64;
         }
-        check(team, path, result)?;
-        Ok(map)
+        or_free(map, |map| map.free(team), |_| check(team, path, result)).map(|(map, ())| map)
     }
 }
 

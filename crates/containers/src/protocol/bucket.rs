@@ -25,10 +25,12 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, fence};
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::{Error, PeerState, Rank, Result};
 use farside_rma::{Context, Place, Window};
 
-use super::layout::{COUNT, FREE, Layout, Meta, SHAPE, State, astray};
+use super::hash_of;
+use super::layout::{COUNT, Layout, Meta, REMOVED, SHAPE, State, astray, entries};
+use super::sweep::Search;
 use super::variant::Variant;
 
 /// After how many cells a reader looks whether the chain that it follows has changed.
@@ -231,11 +233,15 @@ impl<W: Variant> Volume<'_, W> {
             }
             let chain = self.chain(bucket)?;
             if self.is_still(bucket, state)? {
-                let chain = chain.ok_or_else(|| self.broken(bucket))?;
-                return Ok((
-                    chain.into_iter().filter(|seen| seen.meta.is_occupied()).collect(),
-                    state,
-                ));
+                let mut chain = chain.ok_or_else(|| self.broken(bucket))?;
+                let depth = self.layout.depth(bucket, state);
+                // A rank that was lost in a split, under a lock, leaves entries that have moved.
+                chain.retain(|seen| {
+                    let hash = || hash_of(&seen.entry[..self.layout.key_words]);
+                    let is_own = |depth| astray(hash(), bucket, depth).is_none();
+                    seen.meta.is_occupied() && depth.is_none_or(is_own)
+                });
+                return Ok((chain, state));
             }
         }
     }
@@ -274,35 +280,35 @@ impl<W: Variant> Volume<'_, W> {
         self.release(&held, held.state.released(is_changed))?;
         let (found, more, _) = changed?;
         if more != 0 {
-            let count = self.context.fetch_add(self.at(COUNT), more as u64)?;
-            if more > 0 {
-                self.grow(count + 1)?;
+            let count = self.context.fetch_add(self.at(COUNT), more)?;
+            if more == 1 {
+                self.grow(entries(count) + 1)?;
             }
         }
         Ok(found)
     }
 
-    /// The same in a bucket that is held; also says by how many the entries have become more, and
+    /// The same in a bucket that is held; also says what that adds to the count of entries, and
     /// whether anything was written.
     fn change_held(
         &self,
         held: &Held,
         room: &mut Room,
         change: &mut Change<'_>,
-    ) -> Result<(bool, i64, bool)> {
+    ) -> Result<(bool, u64, bool)> {
         let trail = self.search(held.bucket, room)?;
         let Room { entry, old, .. } = room;
         let value = trail.own.map(|_| &old[..]);
         match (change(value, &mut entry[self.layout.key_words..]), trail.own) {
             (Verdict::Leave, _) | (Verdict::Remove, None) => Ok((trail.own.is_some(), 0, false)),
             (Verdict::Remove, Some((at, meta))) => {
-                self.turn(at, meta, meta.emptied()).map(|()| (true, -1, true))
+                self.turn(at, meta, meta.emptied()).map(|()| (true, REMOVED, true))
             }
             (Verdict::Write, Some(own)) => self.write_beside(own, entry).map(|()| (true, 0, true)),
             (Verdict::Write, None) => {
                 match trail.free {
                     Some(free) => self.write_beside(free, entry)?,
-                    None => self.append(trail.first, entry)?,
+                    None => self.append(held.bucket, trail.first, entry)?,
                 }
                 Ok((false, 1, true))
             }
@@ -347,36 +353,30 @@ impl<W: Variant> Volume<'_, W> {
     }
 
     /// Puts an entry into a fresh cell of the heap, right behind the first cell of its chain.
-    fn append(&self, (at, meta): (usize, Meta), entry: &[u64]) -> Result<()> {
-        let link = self.fill_cells(&[entry], meta.next())?;
+    fn append(&self, bucket: u64, (at, meta): (usize, Meta), entry: &[u64]) -> Result<()> {
+        let link = self.fill_cells(&[entry], meta.next(), (&[bucket], Search::Everywhere))?;
         self.order()?;
         self.turn(at, meta, meta.with_next(link))
     }
 
-    /// Fills fresh cells of the heap, which nothing leads to yet: a chain that goes on with `next`.
-    /// Returns its first link. Takes all the cells, or none.
-    pub(crate) fn fill_cells(&self, entries: &[&[u64]], mut next: u32) -> Result<u32> {
+    /// Fills cells of the heap, which nothing leads to: a chain that goes on with `next`. Returns
+    /// its first link. Takes all the cells, or none. This rank holds the `busy` buckets.
+    pub(crate) fn fill_cells(
+        &self,
+        entries: &[&[u64]],
+        mut next: u32,
+        (busy, search): (&[u64], Search),
+    ) -> Result<u32> {
         if entries.is_empty() {
             return Ok(next);
         }
-        let first = self.take_cells(entries.len() as u64)?;
-        for (link, &entry) in (first..).zip(entries) {
+        let cells = self.take_cells(entries.len(), busy, search)?;
+        for (link, &entry) in cells.into_iter().zip(entries) {
             let cell = [&[Meta::filled(next).0], entry].concat();
             self.context.put(&cell, self.at(self.layout.cell(link)))?;
             next = link;
         }
         Ok(next)
-    }
-
-    /// Takes so many fresh cells of the heap, and returns the first.
-    pub(crate) fn take_cells(&self, count: u64) -> Result<u32> {
-        let first = self.context.fetch_add(self.at(FREE), count)? + 1;
-        if first + count - 1 > self.layout.cells_max {
-            // As long as this is missing, others find too little as well.
-            self.context.fetch_add(self.at(FREE), count.wrapping_neg())?;
-            return Err(self.full());
-        }
-        Ok(first as u32)
     }
 
     /// What was put lands ahead of what comes.
@@ -397,11 +397,16 @@ impl<W: Variant> Volume<'_, W> {
         }
         match self.context.compare_swap(self.at(at), from, to)? {
             held if held == from => Ok(()),
-            _ => Err(Error::InvalidState(format!(
-                "{} was taken for lost while it changed a map",
-                self.context.rank()
-            ))),
+            _ => Err(self.taken_for_lost()),
         }
+    }
+
+    #[cold]
+    pub(crate) fn taken_for_lost(&self) -> Error {
+        Error::InvalidState(format!(
+            "{} was taken for lost while it changed a map",
+            self.context.rank()
+        ))
     }
 
     /// Waits until the bucket of a hash is this rank's to change.
@@ -436,17 +441,24 @@ impl<W: Variant> Volume<'_, W> {
         if self.locked && state.has_depth_of(held.state) {
             return Ok(());
         }
-        self.order()?;
-        self.exchange(self.layout.state(held.bucket), held.state.0, state.0)
+        let at = self.layout.state(held.bucket);
+        let released = self.order().and_then(|()| self.exchange(at, held.state.0, state.0));
+        if released.is_err() && !self.locked {
+            // Others want the bucket: one that is released already is not in this state.
+            let _ = self.context.compare_swap(self.at(at), held.state.0, state.0);
+        }
+        released
     }
 
-    /// Lets the holder of a bucket go on; if it is lost, mends what it left.
+    /// Lets the holder of a bucket go on; mends what it left if it is lost, or could not release
+    /// it because of an error, as this rank itself before.
     pub(crate) fn await_holder(&self, bucket: u64, state: State, holder: Rank) -> Result<()> {
-        if self.context.is_lost(holder) {
+        let has_left = || self.context.peer_state(holder) == PeerState::Left;
+        if self.context.is_lost(holder) || holder == self.context.rank() || has_left() {
             return self.mend(bucket, state);
         }
         match self.context.relax_among(&[self.rank, holder]) {
-            // A lost holder is looked after in the next turn; who has left has released its bucket.
+            // A lost holder is looked after in the next turn.
             Err(error) if self.context.is_lost(self.rank) => Err(error),
             _ => Ok(()),
         }

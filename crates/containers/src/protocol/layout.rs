@@ -14,15 +14,38 @@ use farside_fabric::Rank;
 
 /// Words between those that different ranks change all the time.
 const LINE: usize = 16;
-/// How many entries there are.
+/// How many entries there are; above them, how often one was removed or an empty cell taken, which
+/// goes past its end.
 pub(crate) const COUNT: usize = 0;
 /// How many buckets are in use; zero stands for the first number.
 pub(crate) const SHAPE: usize = LINE;
 /// The rank that splits a bucket, plus one; zero if none does.
 pub(crate) const CLAIM: usize = 2 * LINE;
-/// How many cells of the heap are in use.
+/// How many cells of the heap were asked for one by one: the first `cells_max` were fresh.
 pub(crate) const FREE: usize = 3 * LINE;
+/// How many parts of the table were looked through for empty cells, since there are no fresh ones.
+pub(crate) const SWEPT: usize = FREE + 1;
+/// When all buckets were looked through in vain, by [`moment`]; zero if they never were.
+pub(crate) const VAIN: usize = FREE + 2;
 const TABLE: usize = 4 * LINE;
+
+/// The entries in the word [`COUNT`], and what is added to it when an entry is removed, and when an
+/// empty cell is taken from another bucket.
+const COUNT_BITS: u32 = 40;
+pub(crate) const REMOVED: u64 = TAKEN - 1;
+pub(crate) const TAKEN: u64 = 1 << COUNT_BITS;
+
+/// The number of entries. It may be less than none while a removal is counted before the insertion.
+pub(crate) fn entries(count: u64) -> i64 {
+    (count << (64 - COUNT_BITS)) as i64 >> (64 - COUNT_BITS)
+}
+
+/// A number that is another one as soon as a cell may have become empty since: in a removal, or
+/// because its bucket was split. Not zero.
+pub(crate) fn moment(count: u64, shape: u64) -> u64 {
+    let changes = count.wrapping_sub(entries(count) as u64) >> COUNT_BITS;
+    shape << (64 - COUNT_BITS) | changes
+}
 
 /// Where things are in a volume; all numbers are words.
 #[derive(Debug, Clone)]
@@ -261,6 +284,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn removals_are_counted_beside_entries() {
+        let counted = |words: &[u64]| words.iter().fold(0u64, |all, &word| all.wrapping_add(word));
+        let all = [1, 1, REMOVED, 1, TAKEN, REMOVED, REMOVED];
+        let held: Vec<i64> = (0..=all.len()).map(|end| entries(counted(&all[..end]))).collect();
+        assert_eq!(held, [0, 1, 2, 1, 2, 2, 1, 0]);
+        assert_eq!(entries(counted(&[REMOVED])), -1, "before its insertion");
+        assert_eq!(entries(counted(&[REMOVED, 1])), 0);
+        let (before, after) = (counted(&all[..2]), counted(&all[..4]));
+        assert_eq!(entries(before), entries(after));
+        assert!(moment(before, 7) != moment(after, 7) && moment(before, 7) != moment(before, 8));
+        assert_eq!(moment(before, 7), moment(counted(&[1]), 7));
+        assert_ne!(moment(0, 1), 0);
+        // The last number of removals, and the one after it.
+        let last = TAKEN.wrapping_neg() + 5;
+        let next = last.wrapping_add(REMOVED);
+        assert_eq!((entries(last), entries(next)), (5, 4));
+        assert_ne!(moment(last, 7), moment(next, 7));
     }
 
     #[test]

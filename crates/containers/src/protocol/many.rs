@@ -10,21 +10,23 @@
 //! Invariant: as for single operations; a batch holds several buckets at a time, of each key's
 //!            bucket one.
 //! Ordering:  as for single operations (`an_entry_without_order_is_caught`,
-//!            `a_look_without_validation_is_caught`).
+//!            `a_look_without_validation_is_caught`); keys of one bucket are led to the next one
+//!            together (`a_bucket_that_is_looked_at_twice_is_caught`).
 //! Cost:      find: 3 gets, and 1 get for each further cell of the longest chain; change: 1 get,
 //!            the compare-swaps of all keys together, 1 get for each cell of the longest chain, 1
 //!            put, the compare-swaps of all keys together twice, 2 fetch-adds. Each number is for
 //!            all keys of a volume together.
 //! Checked:   `farside check map/batches`: 2 ranks with batches of colliding keys, all schedules.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{Ordering, fence};
 
-use farside_fabric::{Error, Result};
+use farside_fabric::Result;
 use farside_rma::Run;
 
 use super::bucket::{Held, OnUnwind, Seen, Verdict, Volume};
-use super::layout::{COUNT, Meta, State, astray};
+use super::layout::{COUNT, Meta, REMOVED, State, astray, entries};
+use super::sweep::Search;
 use super::variant::Variant;
 
 /// A key of a batch: where its words are, and what came of it.
@@ -50,7 +52,8 @@ struct Walk<'i> {
 struct Step {
     held: Held,
     turn: Option<(usize, Meta, Meta)>,
-    more: i64,
+    /// What is added to the count of entries.
+    more: u64,
 }
 
 impl<W: Variant> Volume<'_, W> {
@@ -112,11 +115,11 @@ impl<W: Variant> Volume<'_, W> {
             let steps = walked.and_then(|()| self.decide_all(&walks, change, changed));
             std::mem::forget(releases);
             let more = self.finish_all(&walks, steps)?;
-            if more > 0 {
-                let count = self.context.fetch_add(self.at(COUNT), more as u64)? + more as u64;
-                self.grow_by(count, more as u64)?;
-            } else if more < 0 {
-                self.context.fetch_add(self.at(COUNT), more as u64)?;
+            if more != 0 {
+                let count = self.context.fetch_add(self.at(COUNT), more)?.wrapping_add(more);
+                if entries(more) > 0 {
+                    self.grow_by(entries(count), entries(more) as u64)?;
+                }
             }
         }
         Ok(())
@@ -138,18 +141,15 @@ impl<W: Variant> Volume<'_, W> {
         let mut walks = Vec::new();
         let mut is_stale = false;
         let mut busy = None;
-        let mut held = HashSet::new();
+        let mut first_looks = HashMap::new();
         let mut left = Vec::new();
         for (&(item, bucket), &word) in pending.iter().zip(&states) {
-            let state = State(word);
+            // Another rank may have changed the bucket since a key before this one was looked at.
+            // What that one found counts for all: it goes first.
+            let first_look = *first_looks.entry(bucket).or_insert(State(word));
+            let state = if W::LOOKS_ONCE { first_look } else { State(word) };
             if let Some(holder) = state.holder().filter(|_| !self.locked) {
                 busy.get_or_insert((bucket, state, holder));
-                held.insert(bucket);
-                left.push((item, bucket));
-                continue;
-            }
-            // It was held a moment ago, when a key before this one was looked at, which goes first.
-            if held.contains(&bucket) {
                 left.push((item, bucket));
                 continue;
             }
@@ -202,17 +202,22 @@ impl<W: Variant> Volume<'_, W> {
                 state.held_by(me).0,
             )
         });
-        let swaps: Vec<_> = swaps.collect::<Result<_>>()?;
-        let mut held = Vec::new();
+        let swaps: Vec<_> = swaps.collect();
+        let (mut held, mut failed) = (Vec::new(), None);
         for (mut walk, swap) in walks.into_iter().zip(swaps) {
-            if swap.wait()? == walk.held.state.0 {
-                walk.held.state = walk.held.state.held_by(me);
-                held.push(walk);
-            } else {
-                pending.push((walk.item, walk.held.bucket));
+            match swap.and_then(|swap| swap.wait()) {
+                Ok(found) if found == walk.held.state.0 => {
+                    walk.held.state = walk.held.state.held_by(me);
+                    held.push(walk);
+                }
+                Ok(_) => pending.push((walk.item, walk.held.bucket)),
+                Err(error) => failed = failed.or(Some(error)),
             }
         }
-        Ok(held)
+        let Some(error) = failed else { return Ok(held) };
+        // What comes of this says no more.
+        let _ = self.release_all(held.iter().map(|walk| (walk.held, false)));
+        Err(error)
     }
 
     /// Follows all chains at once, each to its key or to its end.
@@ -274,11 +279,11 @@ impl<W: Variant> Volume<'_, W> {
                 (Verdict::Leave, _) => (None, 0),
                 (Verdict::Remove, _) => (
                     own.map(|seen| (seen.at, seen.meta, seen.meta.emptied())),
-                    -i64::from(own.is_some()),
+                    if own.is_some() { REMOVED } else { 0 },
                 ),
                 (Verdict::Write, Some(seen)) => {
                     puts.add(seen.at + layout.entry(seen.meta, false), &entry);
-                    (Some((seen.at, seen.meta, seen.meta.flipped())), i64::from(own.is_none()))
+                    (Some((seen.at, seen.meta, seen.meta.flipped())), u64::from(own.is_none()))
                 }
                 (Verdict::Write, None) => {
                     fresh.push((steps.len(), entry));
@@ -289,8 +294,9 @@ impl<W: Variant> Volume<'_, W> {
             steps.push(Step { held: walk.held, turn, more });
         }
         if !fresh.is_empty() {
-            let first = self.take_cells(fresh.len() as u64)?;
-            for (link, (step, entry)) in (first..).zip(fresh) {
+            let busy: Vec<u64> = walks.iter().map(|walk| walk.held.bucket).collect();
+            let cells = self.take_cells(fresh.len(), &busy, Search::Everywhere)?;
+            for (link, (step, entry)) in cells.into_iter().zip(fresh) {
                 if let Some((_, before, after)) = &mut steps[step].turn {
                     puts.add(
                         layout.cell(link),
@@ -304,30 +310,46 @@ impl<W: Variant> Volume<'_, W> {
         Ok(steps)
     }
 
-    /// Makes what was decided visible, and releases all buckets; says how many entries came. After
-    /// an error, only releases.
-    fn finish_all(&self, walks: &[Walk<'_>], steps: Result<Vec<Step>>) -> Result<i64> {
-        let error = match steps {
+    /// Makes what was decided visible, and releases all buckets; says what that adds to the count
+    /// of entries. After an error, only releases.
+    fn finish_all(&self, walks: &[Walk<'_>], steps: Result<Vec<Step>>) -> Result<u64> {
+        let made = steps.and_then(|steps| {
+            self.order()?;
+            let turns: Vec<_> = steps.iter().filter_map(|step| step.turn).collect();
+            self.exchange_all(turns.iter().map(|&(at, from, to)| (at, from.0, to.0)))?;
+            Ok(steps)
+        });
+        match made {
             Ok(steps) => {
-                self.order()?;
-                let turns: Vec<_> = steps.iter().filter_map(|step| step.turn).collect();
-                self.exchange_all(turns.iter().map(|&(at, from, to)| (at, from.0, to.0)))?;
                 self.release_all(steps.iter().map(|step| (step.held, step.turn.is_some())))?;
-                return Ok(steps.iter().map(|step| step.more).sum());
+                Ok(steps.iter().fold(0, |all, step| step.more.wrapping_add(all)))
             }
-            Err(error) => error,
-        };
-        self.release_all(walks.iter().map(|walk| (walk.held, true)))?;
-        Err(error)
+            Err(error) => {
+                // What comes of this says no more.
+                let _ = self.release_all(walks.iter().map(|walk| (walk.held, true)));
+                Err(error)
+            }
+        }
     }
 
     fn release_all(&self, held: impl Iterator<Item = (Held, bool)>) -> Result<()> {
         if self.locked {
             return Ok(());
         }
-        self.exchange_all(held.map(|(held, is_changed)| {
-            (self.layout.state(held.bucket), held.state.0, held.state.released(is_changed).0)
-        }))
+        let changes: Vec<(usize, u64, u64)> = held
+            .map(|(held, is_changed)| {
+                let free = held.state.released(is_changed);
+                (self.layout.state(held.bucket), held.state.0, free.0)
+            })
+            .collect();
+        let released = self.exchange_all(changes.iter().copied());
+        if released.is_err() {
+            // Others want the buckets: those that are released already are not in this state.
+            for (at, from, to) in changes {
+                let _ = self.context.compare_swap(self.at(at), from, to);
+            }
+        }
+        released
     }
 
     /// Changes words that no other rank changes, all together.
@@ -341,16 +363,16 @@ impl<W: Variant> Volume<'_, W> {
         let swaps = changes
             .iter()
             .map(|&(at, from, to)| self.context.compare_swap_nb(self.at(at), from, to));
-        let swaps: Vec<_> = swaps.collect::<Result<_>>()?;
+        let swaps: Vec<_> = swaps.collect();
+        let mut exchanged = Ok(());
         for (swap, (_, from, _)) in swaps.into_iter().zip(changes) {
-            if swap.wait()? != from {
-                return Err(Error::InvalidState(format!(
-                    "{} was taken for lost while it changed a map",
-                    self.context.rank()
-                )));
-            }
+            let found = swap.and_then(|swap| swap.wait());
+            exchanged = exchanged.and(found.and_then(|found| match found == from {
+                true => Ok(()),
+                false => Err(self.taken_for_lost()),
+            }));
         }
-        Ok(())
+        exchanged
     }
 
     /// Reads so many words from each of these places, in one request.

@@ -6,6 +6,7 @@ pub(crate) mod integers;
 pub(crate) mod layout;
 pub(crate) mod many;
 pub(crate) mod split;
+pub(crate) mod sweep;
 #[doc(hidden)]
 pub mod variant;
 

@@ -9,8 +9,9 @@
 //! State:     2 words for each volume: the number of buckets, and the rank that splits.
 //! Invariant: an entry is in the bucket of its hash whenever that bucket is free.
 //! Ordering:  the other half is complete before the bucket is marked, and the mark is there before
-//!            anything is taken out (`a_split_without_mark_is_caught`); what a lost rank may still
-//!            write to is never used again (`a_cell_of_the_lost_that_is_used_again_is_caught`).
+//!            anything is taken out (`a_split_without_mark_is_caught`,
+//!            `a_split_that_takes_out_too_early_is_caught`); what a lost rank may still write to is
+//!            never used again (`a_cell_of_the_lost_that_is_used_again_is_caught`).
 //! Cost:      a split: 6 compare-swaps, 1 get for each cell, 1 put and 1 compare-swap for each
 //!            entry that moves.
 //! Checked:   `farside check map`: 3 ranks insert, get and remove while buckets are split, all
@@ -20,7 +21,8 @@ use farside_fabric::{Error, Rank, Result};
 
 use super::bucket::{Held, Seen, Volume};
 use super::hash_of;
-use super::layout::{CLAIM, Meta, SHAPE, State};
+use super::layout::{CLAIM, Meta, SHAPE, State, astray};
+use super::sweep::Search;
 use super::variant::Variant;
 
 /// How many buckets are split at a time: more than entries that come with it, so that the table
@@ -29,8 +31,8 @@ const SPLITS: u64 = 2;
 
 impl<W: Variant> Volume<'_, W> {
     /// Splits buckets if there are more than so many entries for each, and no other rank does.
-    pub(crate) fn grow(&self, count: u64) -> Result<()> {
-        let is_roomy = |shape: u64| count as i64 <= shape as i64;
+    pub(crate) fn grow(&self, count: i64) -> Result<()> {
+        let is_roomy = |shape: u64| count <= shape as i64;
         if is_roomy(self.shape.get()) || is_roomy(self.learn_shape()?) {
             return Ok(());
         }
@@ -38,8 +40,8 @@ impl<W: Variant> Volume<'_, W> {
     }
 
     /// The same after a batch of so many new ones.
-    pub(crate) fn grow_by(&self, count: u64, more: u64) -> Result<()> {
-        let short = (count as i64).saturating_sub(self.learn_shape()? as i64);
+    pub(crate) fn grow_by(&self, count: i64, more: u64) -> Result<()> {
+        let short = count.saturating_sub(self.learn_shape()? as i64);
         if short > 0 { self.split_some((SPLITS * more).min(short as u64)) } else { Ok(()) }
     }
 
@@ -66,6 +68,8 @@ impl<W: Variant> Volume<'_, W> {
         }
         match self.context.compare_swap(self.at(CLAIM), 0, mine)? {
             0 => Ok(true),
+            // It was left behind after an error.
+            other if other == mine => Ok(true),
             other if self.is_lost(Rank((other - 1) as u32)) => {
                 Ok(self.context.compare_swap(self.at(CLAIM), other, mine)? == other)
             }
@@ -94,7 +98,8 @@ impl<W: Variant> Volume<'_, W> {
         if self.layout.depth(held.bucket, held.state) == Some(level) {
             let split = self.split(&held, level, shape);
             if let Err(error) = split {
-                self.release(&held, held.state.released(true))?;
+                // What comes of this says no more.
+                let _ = self.give_back(&held);
                 return Err(error);
             }
         } else {
@@ -107,6 +112,16 @@ impl<W: Variant> Volume<'_, W> {
         }
         self.shape.set(shape + 1);
         Ok(())
+    }
+
+    /// Releases a bucket after an error in the middle of its split: it is as it was, or marked.
+    fn give_back(&self, held: &Held) -> Result<()> {
+        let marked = held.state.splitting();
+        let state = self.context.load(self.at(self.layout.state(held.bucket)))?;
+        match state == marked.0 && !self.locked {
+            true => self.mend(held.bucket, marked),
+            false => self.release(held, held.state.released(true)),
+        }
     }
 
     /// Waits until a bucket is this rank's to change.
@@ -129,25 +144,37 @@ impl<W: Variant> Volume<'_, W> {
     fn split(&self, held: &Held, level: u32, other: u64) -> Result<()> {
         let (other_held, is_fresh) = self.hold_other(other)?;
         let chain = self.chain(held.bucket)?.ok_or_else(|| self.broken(held.bucket))?;
-        let moves = |seen: &&Seen| {
-            seen.meta.is_occupied()
-                && hash_of(&seen.entry[..self.layout.key_words]) >> level & 1 == 1
-        };
-        let moving: Vec<&Seen> = chain.iter().filter(moves).collect();
-        self.fill(other, is_fresh, moving.iter().map(|seen| &seen.entry[..]))?;
+        let hash = |seen: &Seen| hash_of(&seen.entry[..self.layout.key_words]);
+        let moving: Vec<&Seen> = chain
+            .iter()
+            .filter(|seen| seen.meta.is_occupied() && hash(seen) >> level & 1 == 1)
+            .collect();
+        // What a rank left astray that was lost under a lock is where it belongs already.
+        let moved = moving.iter().filter(|seen| astray(hash(seen), held.bucket, level).is_none());
+        self.fill(held.bucket, other, is_fresh, moved.map(|seen| &seen.entry[..]))?;
         self.release(&other_held, other_held.state.with_depth(level + 1).released(true))?;
-        let mut held = *held;
-        if W::MARKS_SPLITS && !self.locked {
-            let marked = held.state.splitting();
-            self.exchange(self.layout.state(held.bucket), held.state.0, marked.0)?;
+        if self.locked {
+            // What is a compare-swap otherwise is a put, and would overtake that.
+            self.order()?;
+        }
+        let (mut held, at) = (*held, self.layout.state(held.bucket));
+        let deeper = |state: State| state.with_depth(level + 1).released(true);
+        if W::MARKS_SPLITS {
+            // From now on a rank that is lost leaves entries that are astray, and none that are
+            // missing. Under a lock nobody mends them, and all look elsewhere for them.
+            let marked = if self.locked { deeper(held.state) } else { held.state.splitting() };
+            self.exchange(at, held.state.0, marked.0)?;
+            self.order()?;
             held.state = marked;
         }
         for seen in moving {
             self.turn(seen.at, seen.meta, seen.meta.emptied())?;
         }
-        let deeper = held.state.with_depth(level + 1).released(true);
+        if self.locked && W::MARKS_SPLITS {
+            return Ok(());
+        }
         self.order()?;
-        self.exchange(self.layout.state(held.bucket), held.state.0, deeper.0)
+        self.exchange(at, held.state.0, deeper(held.state).0)
     }
 
     /// Takes the bucket that a split fills; and whether this is the first attempt.
@@ -161,10 +188,11 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// Fills a bucket that no rank can look into with entries; only its heap cells, if a lost rank
-    /// may still write to its own cell.
+    /// Fills a bucket that no rank can look into with entries of another; only its heap cells, if a
+    /// lost rank may still write to its own cell.
     fn fill<'e>(
         &self,
+        from: u64,
         bucket: u64,
         is_fresh: bool,
         entries: impl Iterator<Item = &'e [u64]>,
@@ -172,7 +200,8 @@ impl<W: Variant> Volume<'_, W> {
         let at = self.layout.state(bucket) + 1;
         let mut entries = entries;
         let first = if is_fresh { entries.next() } else { None };
-        let next = self.fill_cells(&entries.collect::<Vec<_>>(), 0)?;
+        let cells = (&[from, bucket][..], Search::Nearby);
+        let next = self.fill_cells(&entries.collect::<Vec<_>>(), 0, cells)?;
         if !is_fresh {
             return self.abandon(at, next);
         }
@@ -227,7 +256,8 @@ impl<W: Variant> Volume<'_, W> {
         };
         if W::ABANDONS {
             let kept = chain.iter().filter(|seen| stays(seen)).map(|seen| &seen.entry[..]);
-            let next = self.fill_cells(&kept.collect::<Vec<_>>(), 0)?;
+            let cells = (&[bucket][..], Search::Everywhere);
+            let next = self.fill_cells(&kept.collect::<Vec<_>>(), 0, cells)?;
             self.abandon(chain[0].at, next)?;
         } else {
             for seen in chain.iter().filter(|seen| seen.meta.is_occupied() && !stays(seen)) {

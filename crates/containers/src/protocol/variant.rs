@@ -11,12 +11,16 @@ pub trait Variant: 'static {
     /// Looks whether a bucket was split since this rank learned of its shape.
     const LOOKS_AT_DEPTH: bool = true;
     /// Marks a bucket whose other half is complete, so that a rank that finds it left behind goes
-    /// on instead of back.
+    /// on instead of back. Under a lock the new depth is the mark.
     const MARKS_SPLITS: bool = true;
     /// Never again uses the cells of a bucket that a lost rank may still write to.
     const ABANDONS: bool = true;
     /// Looks for its key among the elements that came meanwhile.
     const LOOKS_AGAIN: bool = true;
+    /// Believes the first of several looks at a bucket, for all keys of a batch.
+    const LOOKS_ONCE: bool = true;
+    /// Holds the bucket that it takes empty cells from.
+    const SWEEPS_HELD: bool = true;
 }
 
 /// The right one.
@@ -42,5 +46,9 @@ pub mod mutants {
         WithoutAbandoning: ABANDONS;
         /// Has a key twice, which two ranks inserted at once.
         WithoutSecondLook: LOOKS_AGAIN;
+        /// Sends a later entry of a key ahead of an earlier one.
+        LooksTwice: LOOKS_ONCE;
+        /// Takes cells away from under a reader.
+        SweepsUnseen: SWEEPS_HELD;
     }
 }

@@ -81,4 +81,5 @@ pub(crate) fn simulated(
     );
 }
 
+#[allow(unused_imports, reason = "each test file uses some of it")]
 pub(crate) use farside_fabric::random::SplitMix as Numbers;

@@ -9,9 +9,10 @@ use farside_rma::Processing;
 use super::chain::DIFF_HEADER;
 use super::pattern::{AHEAD_MAX, Ahead};
 use super::request::{self, Answer, Delivered, PAGES_MAX, Wanted, Words};
-use super::table::{Field, SECTIONS, Section, Source, Table};
+use super::table::{BROKEN, Field, SECTIONS, Section, Source, Table};
 use super::{Domain, State};
 use crate::coherence::{Allowed, Coherence};
+use crate::failure::has_failed;
 use crate::variant::Variant;
 
 /// The most pages of a view that are opened ahead of their first access.
@@ -107,6 +108,15 @@ impl<V: Variant> Coherence<'_, V> {
         state.ok_or_else(|| Error::Internal("this rank keeps no coherence state".into()))
     }
 
+    /// Tells the ranks of this rank's domain that this one could not go on.
+    pub(crate) fn break_domain(&self) {
+        // Others may come between what has failed and this.
+        let _ = self.mark_access();
+        if let Ok(section) = self.enter_unmarked() {
+            section.set_word(BROKEN, u64::from(self.me.0) + 1);
+        }
+    }
+
     /// Takes the lock of this rank's domain, after marking the access for the explorer.
     pub(super) fn enter(&self) -> Result<Section> {
         self.mark_access()?;
@@ -118,7 +128,10 @@ impl<V: Variant> Coherence<'_, V> {
         let table: Arc<Table> = self.state()?.table.clone();
         loop {
             if let Some(section) = table.try_lock() {
-                return Ok(section);
+                return match section.word(BROKEN).checked_sub(1) {
+                    None => Ok(section),
+                    Some(rank) => Err(has_failed(Rank(rank as u32))),
+                };
             }
             self.context.relax()?;
         }

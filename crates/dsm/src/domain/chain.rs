@@ -25,10 +25,11 @@ use crate::diff::{self, Made};
 use crate::variant::Variant;
 
 /// The words ahead of a stored diff: the place of the one before plus 1, the number of its notice
-/// in two halves, its order, its length, and whether it was asked for.
-pub(super) const DIFF_HEADER: usize = 6;
-/// The last of them.
-const WANTED: usize = 5;
+/// and its order in two halves each, its length, and whether it was asked for.
+pub(super) const DIFF_HEADER: usize = 7;
+/// The last two of them.
+const WORDS: usize = 5;
+const WANTED: usize = 6;
 
 /// A page that was asked for and has not changed for so many intervals is closed.
 pub(super) const IDLE_MAX: u64 = 2;
@@ -44,11 +45,20 @@ fn whole_run(page_words: usize) -> u32 {
     ((page_words - 1) as u32) << 16
 }
 
+/// Returns the lower and the upper half of a number.
+fn halves(number: u64) -> [u32; 2] {
+    [number as u32, (number >> 32) as u32]
+}
+
+fn whole([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | (u64::from(high) << 32)
+}
+
 /// A diff that is stored, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredDiff {
     pub(crate) number: u64,
-    pub(crate) order: u32,
+    pub(crate) order: u64,
     /// Its first word in the domain's storage, and the number of words.
     pub(crate) at: usize,
     pub(crate) words: usize,
@@ -64,7 +74,7 @@ pub(crate) struct NoRoom {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Closed {
     pub(crate) number: u32,
-    pub(crate) order: u32,
+    pub(crate) order: u64,
     pub(crate) pages: Vec<u32>,
 }
 
@@ -168,15 +178,15 @@ impl Table {
             return None;
         }
         pages.sort_unstable();
-        let order = self.word(ORDER) as u32 + 1;
-        self.set_word(ORDER, order.into());
+        let order = self.word(ORDER) + 1;
+        self.set_word(ORDER, order);
         let number = self.seen(self.domain) + 1;
         self.set_seen(self.domain, number);
         let noticed = self.before(self.domain) + u64::from(number);
         for &page in &pages {
             self.set_field(page, Field::Noticed, noticed);
             self.set_field(page, Field::LastNotice, noticed);
-            self.set_field(page, Field::NoticedOrder, order.into());
+            self.set_field(page, Field::NoticedOrder, order);
             self.set_field(page, Field::Idle, 0);
             self.note_writer(page, order, self.domain);
             self.add_writer(page, self.domain);
@@ -197,7 +207,7 @@ impl Table {
         if diff::make(&twin, &words, &mut diff) == Made::Whole {
             diff.insert(DIFF_HEADER, whole_run(words.len()));
         }
-        let order = self.field(page, Field::NoticedOrder) as u32;
+        let order = self.field(page, Field::NoticedOrder);
         if diff.len() > DIFF_HEADER {
             self.store_diff(page, number, order, &mut diff)?;
             // What was compared, and nothing newer: a store in between differs from it.
@@ -216,13 +226,14 @@ impl Table {
         &self,
         page: u32,
         number: u64,
-        order: u32,
+        order: u64,
         diff: &mut [u32],
     ) -> Result<(), NoRoom> {
         let at = self.word(DIFF_WORDS) as usize;
         let words = diff.len() - DIFF_HEADER;
         let before = self.field(page, Field::LastDiff) as u32;
-        let header = [before, number as u32, (number >> 32) as u32, order, words as u32, 0];
+        let ([low, high], [first, last]) = (halves(number), halves(order));
+        let header = [before, low, high, first, last, words as u32, 0];
         diff[..DIFF_HEADER].copy_from_slice(&header);
         if !self.diffs.put(at as u64 * 4, diff.as_bytes()) {
             return Err(NoRoom { wanted_words: at + diff.len() });
@@ -249,9 +260,9 @@ impl Table {
             if !self.diffs.get(at as u64 * 4, header.as_mut_bytes()) {
                 return None;
             }
-            let [link, low, high, order, words, _] = header;
+            let [link, low, high, first, last, words, _] = header;
             next = link.into();
-            let number = u64::from(low) | (u64::from(high) << 32);
+            let (number, order) = (whole([low, high]), whole([first, last]));
             Some(StoredDiff { number, order, at: at + DIFF_HEADER, words: words as usize })
         })
     }
@@ -293,7 +304,7 @@ impl Table {
         if !self.diffs.get((last as u64 - 1) * 4, header.as_mut_bytes()) {
             return;
         }
-        let mut ours = vec![0u32; header[4] as usize];
+        let mut ours = vec![0u32; header[WORDS] as usize];
         if !self.diffs.get((last - 1 + DIFF_HEADER) as u64 * 4, ours.as_mut_bytes()) {
             return;
         }

@@ -28,11 +28,12 @@ mod table;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use farside_fabric::{Error, HandlerId, Mapped, Rank, Result, SegmentId, Topology};
-use farside_rma::{Window, World};
+use farside_rma::{Team, Window, World};
 
 use crate::coherence::Allowed;
 use crate::config::{Config, Copies, Start};
-use crate::memory::Memory;
+use crate::failure::agree;
+use crate::memory::{Memory, windows};
 use crate::statistics::ArrayStatistics;
 use crate::variant::Variant;
 use pattern::Pattern;
@@ -90,17 +91,19 @@ pub(crate) struct DomainWindows {
 }
 
 impl DomainWindows {
-    pub(crate) fn new(world: &World, config: &Config, domains: &Domains) -> Result<DomainWindows> {
-        let team = world.team();
-        Ok(DomainWindows {
-            table: team.uncounted_window(extents(config, domains).words())?,
-            twins: team.uncounted_window(config.bytes as usize / 4)?,
-        })
+    pub(crate) fn new(
+        team: &Team<'_>,
+        config: &Config,
+        domains: &Domains,
+    ) -> Result<DomainWindows> {
+        let twins = [config.bytes as usize / 4];
+        let ([table], ([twins], ())) =
+            windows(team, [extents(config, domains).words()], || windows(team, twins, || Ok(())))?;
+        Ok(DomainWindows { table, twins })
     }
 
     pub(crate) fn free(self, world: &World) -> Result<()> {
-        self.table.free(world)?;
-        self.twins.free(world)
+        self.table.free(world).and(self.twins.free(world))
     }
 }
 
@@ -161,33 +164,21 @@ impl Domain {
     ) -> Result<Domain> {
         let me = domains.of(world.rank());
         let home = domains.home(me);
-        let copy = map(world, home, memory.copy.segment())?;
-        let Some(windows) = &memory.domain else {
-            return Ok(Domain { domains, me, copy, state: None });
-        };
+        let copy = map(world, home, memory.copy.segment());
         let extents = extents(config, &domains);
-        let topology = world.topology();
-        let mut served = Vec::new();
-        for (number, &home) in (0..).zip(&domains.homes) {
-            if topology.node_of(home) != topology.node_of(world.rank()) {
-                continue;
-            }
-            let table = Table {
-                extents,
-                domain: number,
-                words: map(world, home, windows.table.segment())?,
-                copy: map(world, home, memory.copy.segment())?,
-                twins: map(world, home, windows.twins.segment())?,
-                diffs: map(world, home, memory.diffs.segment())?,
-                log: map(world, home, memory.log.segment())?,
-            };
-            served.push((home, Arc::new(table)));
+        let mapped = copy.and_then(|copy| Ok((copy, tables(world, extents, memory, &domains)?)));
+        let (copy, served) = agree(world, mapped)?;
+        if memory.domain.is_none() {
+            return Ok(Domain { domains, me, copy, state: None });
         }
         let mine = served.iter().find(|(rank, _)| *rank == home).map(|(_, table)| table.clone());
         let table = mine.ok_or_else(|| Error::Internal("a rank has no domain".into()))?;
         let has_copies = config.start == Start::Zero || me == 0;
         if !has_copies && world.rank() == home {
             (0..extents.pages as u32).for_each(|page| table.set_field(page, Field::CopyAt, 1));
+        }
+        if world.rank() == home {
+            table.set_word(table::ORDER, V::ORDERS_BEFORE);
         }
         let served: Served = Arc::new(Mutex::new(served));
         let bytes_max = world.job().caps.call_bytes_max as usize;
@@ -268,6 +259,34 @@ impl Domain {
     pub(crate) fn allows(&self, page: u32) -> Allowed {
         self.state.as_ref().map_or(Allowed::Writing, |state| state.mapped[page as usize])
     }
+}
+
+/// Maps the state of the domains of this node, each with its home; none if there is but one.
+fn tables(
+    world: &World,
+    extents: Extents,
+    memory: &Memory,
+    domains: &Domains,
+) -> Result<Vec<(Rank, Arc<Table>)>> {
+    let Some(windows) = &memory.domain else { return Ok(Vec::new()) };
+    let topology = world.topology();
+    let mut tables = Vec::new();
+    for (number, &home) in (0..).zip(&domains.homes) {
+        if topology.node_of(home) != topology.node_of(world.rank()) {
+            continue;
+        }
+        let table = Table {
+            extents,
+            domain: number,
+            words: map(world, home, windows.table.segment())?,
+            copy: map(world, home, memory.copy.segment())?,
+            twins: map(world, home, windows.twins.segment())?,
+            diffs: map(world, home, memory.diffs.segment())?,
+            log: map(world, home, memory.log.segment())?,
+        };
+        tables.push((home, Arc::new(table)));
+    }
+    Ok(tables)
 }
 
 fn map(world: &World, rank: Rank, segment: SegmentId) -> Result<Mapped> {

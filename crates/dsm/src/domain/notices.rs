@@ -3,7 +3,7 @@
 use farside_fabric::{Error, Result};
 
 use super::chain::NoRoom;
-use super::table::{Field, LOG_BYTES, ORDER, Section, Source};
+use super::table::{BROKEN, Field, LOG_BYTES, ORDER, Section, Source};
 use crate::coherence::{Allowed, Coherence, allow_all};
 use crate::config::Diffs;
 use crate::interval::{Interval, Notice};
@@ -16,6 +16,11 @@ impl<V: Variant> Coherence<'_, V> {
     /// Ends the interval of this rank's domain.
     pub(crate) fn close_domain(&mut self) -> Result<()> {
         let section = self.enter()?;
+        let closed = self.close_in(&section);
+        self.or_break(&section, closed)
+    }
+
+    fn close_in(&mut self, section: &Section) -> Result<()> {
         let mut less = Vec::new();
         let closed = section.close::<V>(&mut self.state_mut()?.mapped, &mut less);
         less.sort_unstable();
@@ -25,14 +30,23 @@ impl<V: Variant> Coherence<'_, V> {
         let (rank, number, order) = (section.domain, closed.number, closed.order);
         let seen = Time::default();
         let interval = Interval { rank, number, order, seen, notices, accesses: None };
-        self.log_domain(&section, &interval)?;
+        self.log_domain(section, &interval)?;
         if self.config.diffs == Diffs::Eager {
             for page in closed.pages {
-                self.end_chain(&section, page)?;
+                self.end_chain(section, page)?;
             }
         }
-        self.note_domain_storage(&section);
+        self.note_domain_storage(section);
         Ok(())
+    }
+
+    /// Returns what has come of something in a section. What has failed half-way, no other rank of
+    /// the domain may take for done: it is told before it can enter.
+    fn or_break(&self, section: &Section, done: Result<()>) -> Result<()> {
+        if done.is_err() && V::TELLS_OF_FAILURE {
+            section.set_word(BROKEN, u64::from(self.me.0) + 1);
+        }
+        done
     }
 
     fn end_chain(&self, section: &Section, page: u32) -> Result<()> {
@@ -50,6 +64,11 @@ impl<V: Variant> Coherence<'_, V> {
             return Ok(());
         }
         let section = self.enter()?;
+        let learned = self.learn_in(&section, intervals);
+        self.or_break(&section, learned)
+    }
+
+    fn learn_in(&mut self, section: &Section, intervals: Vec<Interval>) -> Result<()> {
         let changes = self.intervals.epoch as usize % 2;
         for interval in intervals {
             let Interval { rank: domain, number, order, .. } = interval;
@@ -66,14 +85,14 @@ impl<V: Variant> Coherence<'_, V> {
                 continue;
             }
             section.set_seen(domain, number);
-            self.log_domain(&section, &interval)?;
-            section.set_word(ORDER, section.word(ORDER).max(order.into()));
+            self.log_domain(section, &interval)?;
+            section.set_word(ORDER, section.word(ORDER).max(order));
             let wanted = section.before(domain) + u64::from(number);
             self.records.statistics.notices += interval.notices.len() as u64;
             for notice in interval.notices.iter().skip(usize::from(!V::RECORDS_NOTICES)) {
                 let page = notice.page;
                 if V::ENDS_CHAINS {
-                    self.end_chain(&section, page)?;
+                    self.end_chain(section, page)?;
                 }
                 let source = section.source(page, domain);
                 section.set_source(page, domain, Source { wanted, ..source });
@@ -88,7 +107,7 @@ impl<V: Variant> Coherence<'_, V> {
                 section.push_change(changes, page);
             }
         }
-        self.note_domain_storage(&section);
+        self.note_domain_storage(section);
         Ok(())
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Pushed {
 struct PushedDiff {
     /// The number of its notice, and the order.
     number: u64,
-    order: u32,
+    order: u64,
     words: Vec<u32>,
 }
 
@@ -100,7 +100,7 @@ impl<V: Variant> Coherence<'_, V> {
             let count = reader.number()?;
             let mut diffs = Vec::new();
             for _ in 0..count {
-                let (number, order) = (reader.wide()?, reader.number()?);
+                let (number, order) = (reader.wide()?, reader.wide()?);
                 let words = reader.number()? as usize;
                 let bytes = reader.raw(words * 4)?;
                 let word = |bytes: &[u8]| u32::from_le_bytes(std::array::from_fn(|at| bytes[at]));
@@ -137,7 +137,7 @@ impl<V: Variant> Coherence<'_, V> {
             if fits.is_empty() || !is_all || section.field(page, Field::Fetcher) != 0 {
                 continue;
             }
-            let mut diffs: Vec<(u32, u32, &[u32])> = Vec::new();
+            let mut diffs: Vec<(u64, u32, &[u32])> = Vec::new();
             for Pushed { domain, diffs: made, upto, .. } in fits {
                 let source = section.source(page, *domain);
                 // Some of them may have been fetched, by a rank that acquired a lock.
@@ -205,7 +205,7 @@ impl Table {
             debug_assert!(is_inside, "a stored diff of page {page}");
             self.note_wanted(page, diff);
             into.wide(diff.number);
-            into.number(diff.order);
+            into.wide(diff.order);
             into.number(diff.words as u32);
             into.raw(&bytes);
         }

@@ -12,7 +12,7 @@ use crate::variant::Variant;
 /// The most pages of one request.
 pub(crate) const PAGES_MAX: usize = 64;
 /// The bytes that the numbers ahead of a diff take at most.
-const DIFF_NUMBERS: usize = 15;
+const DIFF_NUMBERS: usize = 20;
 /// The bytes that the numbers ahead of the diffs of a page, and ahead of all, take at most.
 const PAGE_NUMBERS: usize = 15;
 const HEADER_NUMBERS: usize = 10;
@@ -37,7 +37,7 @@ pub(crate) struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Delivered {
     pub(crate) page: u32,
-    pub(crate) order: u32,
+    pub(crate) order: u64,
     /// Whether it has all words of the page.
     pub(crate) is_whole: bool,
     pub(crate) words: Words,
@@ -136,7 +136,7 @@ pub(crate) fn serve<V: Variant>(served: &Served, bytes_max: usize, asked: &[u8])
             let used = diffs.bytes().len() + HEADER_NUMBERS + later;
             let is_here = used + diff.words * 4 <= bytes_max;
             section.note_wanted(wanted.page, diff);
-            diffs.number(diff.order);
+            diffs.wide(diff.order);
             let is_whole = section.is_whole::<V>(diff);
             diffs.number(2 * diff.words as u32 + u32::from(is_whole));
             diffs.number(if is_here { 0 } else { diff.at as u32 + 1 });
@@ -187,7 +187,7 @@ pub(crate) fn read_answer(wanted: &[Wanted], reply: &[u8]) -> Result<Answer> {
             rest.push(Wanted { after: reached, ..*wanted });
         }
         for _ in 0..count {
-            let (order, words, place) = (reader.number()?, reader.number()?, reader.number()?);
+            let (order, words, place) = (reader.wide()?, reader.number()?, reader.number()?);
             let (words, is_whole) = ((words / 2) as usize, words % 2 == 1);
             let words = match place {
                 0 => {

@@ -29,6 +29,8 @@ pub(crate) const CHANGES: usize = 6;
 pub(crate) const DIFFS_MADE: usize = 8;
 /// The length of the list of pages that were touched and had to be brought up to date.
 const TOUCHED: usize = 9;
+/// The rank that could not go on, plus 1: what the domain tells others is not to be relied on.
+pub(crate) const BROKEN: usize = 10;
 const HEADER_WORDS: usize = 16;
 
 /// Marks a page of the list of open pages that gets a notice only if it differs from its twin.
@@ -318,8 +320,8 @@ impl Table {
     }
 
     /// Notes an interval that wrote a page, if it is the last one so far.
-    pub(crate) fn note_writer(&self, page: u32, order: u32, domain: u32) {
-        let by = (u64::from(order), u64::from(domain) + 1);
+    pub(crate) fn note_writer(&self, page: u32, order: u64, domain: u32) {
+        let by = (order, u64::from(domain) + 1);
         if by > (self.field(page, Field::WriterOrder), self.field(page, Field::Writer)) {
             self.set_field(page, Field::WriterOrder, by.0);
             self.set_field(page, Field::Writer, by.1);

@@ -4,14 +4,14 @@ mod operations;
 mod request;
 mod synchronization;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
 
-use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Context, Plain, Team, Window as Memory};
+use farside_fabric::{Error, ProbeEvent, Rank, Result};
+use farside_rma::{Context, Plain, Team, Window as Memory, or_free};
 
 use crate::active::Active;
 use crate::answer::AnswerSlot;
@@ -147,6 +147,8 @@ pub struct Window<'t, V: Variant = Right> {
     has_answers: Cell<bool>,
     /// Operations with an answer: those under way, and those that wait until there are fewer.
     underway: RefCell<VecDeque<(Rank, Answer<'t>)>>,
+    /// Its name, if the program has given it one.
+    name: OnceCell<String>,
     queue: RefCell<VecDeque<(Rank, u64, Answer<'t>)>>,
     variant: PhantomData<V>,
 }
@@ -167,6 +169,77 @@ enum Passive<'t> {
     Backoff(Backoff),
     Published(Published),
     TwoSided(Box<TwoSided<'t>>),
+}
+
+/// What a window has beside its memory.
+struct Parts<'t> {
+    parts: Box<[Part]>,
+    members: Box<[u32]>,
+    passive: Passive<'t>,
+    active: Active,
+}
+
+impl<'t> Parts<'t> {
+    /// Makes the parts of a window over `memory`, all of them or none. Collective.
+    fn new(team: &Team<'t>, memory: &Memory<u8>, options: &Options) -> Result<Parts<'t>> {
+        let context = team.context();
+        let says = team.all_gather(&[options.unit, design_number(&options.design)])?;
+        check_alike(team, options, &says)?;
+        let part = |(says, &rank): (&[u64], &Rank)| {
+            Ok(Part { unit: says[0], bytes: memory.len(rank)? as u64 })
+        };
+        let parts: Box<[Part]> =
+            says.chunks_exact(2).zip(team.members()).map(part).collect::<Result<_>>()?;
+        let mut members: Box<[u32]> = vec![NOT_A_MEMBER; context.size() as usize].into();
+        for (index, rank) in team.members().iter().enumerate() {
+            members[rank.index()] = index as u32;
+        }
+        let (passive, active) = or_free(
+            Passive::new(team, options)?,
+            |passive| passive.free(team),
+            |_| Active::new(team),
+        )?;
+        Ok(Parts { parts, members, passive, active })
+    }
+}
+
+impl<'t> Passive<'t> {
+    fn new(team: &Team<'t>, options: &Options) -> Result<Passive<'t>> {
+        let context = team.context();
+        Ok(match options.design {
+            Design::Direct => Passive::Direct(Direct::new(
+                team.protocol_words(direct::WORDS)?,
+                context,
+                team.members(),
+                options.polls,
+            )),
+            Design::Backoff(agent) => Passive::Backoff(Backoff::new(
+                team.protocol_words(backoff::WORDS)?,
+                context,
+                team.members(),
+                agent,
+            )),
+            Design::Published(agent) => Passive::Published(Published::new(
+                team.protocol_words(published::words(context.size()))?,
+                context,
+                team.members(),
+                agent,
+            )),
+            Design::TwoSided { message_bytes } => {
+                Passive::TwoSided(Box::new(TwoSided::new(team, message_bytes)?))
+            }
+        })
+    }
+
+    /// Gives its memory back. Collective.
+    fn free(self, team: &Team<'_>) -> Result<()> {
+        match self {
+            Passive::Direct(direct) => direct.into_words().free(team),
+            Passive::Backoff(backoff) => backoff.into_words().free(team),
+            Passive::Published(published) => published.into_words().free(team),
+            Passive::TwoSided(two_sided) => two_sided.free(team),
+        }
+    }
 }
 
 impl<'t> Window<'t> {
@@ -235,8 +308,12 @@ impl<'t, V: Variant> Window<'t, V> {
         options: Options,
     ) -> Result<Window<'t, V>> {
         let team = team.into();
-        let memory = team.window::<u8>(bytes)?;
-        Window::over(team, memory, options)
+        let (memory, parts) = or_free(
+            team.window::<u8>(bytes)?,
+            |memory| memory.free(&team),
+            |memory| Parts::new(&team, memory, &options),
+        )?;
+        Ok(Window::of(team, memory, parts, &options))
     }
 
     fn over(team: Team<'t>, memory: Memory<u8>, options: Options) -> Result<Window<'t, V>> {
@@ -245,44 +322,20 @@ impl<'t, V: Variant> Window<'t, V> {
                 "memory is attached by the team that allocated it, not by another".into(),
             ));
         }
+        let parts = Parts::new(&team, &memory, &options)?;
+        Ok(Window::of(team, memory, parts, &options))
+    }
+
+    fn of(
+        team: Team<'t>,
+        memory: Memory<u8>,
+        parts: Parts<'t>,
+        options: &Options,
+    ) -> Window<'t, V> {
+        let Parts { parts, members, passive, active } = parts;
         let context = team.context();
-        let says = team.all_gather(&[options.unit, design_number(&options.design)])?;
-        check_alike(&team, &options, &says)?;
-        let part = |(says, &rank): (&[u64], &Rank)| {
-            Ok(Part { unit: says[0], bytes: memory.len(rank)? as u64 })
-        };
-        let parts: Box<[Part]> =
-            says.chunks_exact(2).zip(team.members()).map(part).collect::<Result<_>>()?;
-        let mut members: Box<[u32]> = vec![NOT_A_MEMBER; context.size() as usize].into();
-        for (index, rank) in team.members().iter().enumerate() {
-            members[rank.index()] = index as u32;
-        }
-        let passive = match options.design {
-            Design::Direct => Passive::Direct(Direct::new(
-                team.protocol_words(direct::WORDS)?,
-                context,
-                team.members(),
-                options.polls,
-            )),
-            Design::Backoff(agent) => Passive::Backoff(Backoff::new(
-                team.protocol_words(backoff::WORDS)?,
-                context,
-                team.members(),
-                agent,
-            )),
-            Design::Published(agent) => Passive::Published(Published::new(
-                team.protocol_words(published::words(context.size()))?,
-                context,
-                team.members(),
-                agent,
-            )),
-            Design::TwoSided { message_bytes } => {
-                Passive::TwoSided(Box::new(TwoSided::new(&team, message_bytes)?))
-            }
-        };
-        let active = Active::new(&team)?;
         let allowed = context.job().caps.outstanding_max.max(1);
-        Ok(Window {
+        Window {
             context,
             memory,
             parts,
@@ -294,14 +347,17 @@ impl<'t, V: Variant> Window<'t, V> {
             has_answers: Cell::new(false),
             underway: RefCell::default(),
             queue: RefCell::default(),
+            name: OnceCell::new(),
             variant: PhantomData,
             team,
-        })
+        }
     }
 
     /// Gives the window a name that viewers show.
     pub fn named(self, name: &str) -> Window<'t, V> {
         self.context.note_name(self.memory.segment(), 0, name);
+        // The first name stays, as with viewers.
+        let _ = self.name.set(name.to_owned());
         self
     }
 
@@ -332,19 +388,22 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Ends the window, and gives its memory back. Collective. All epochs must be over.
     pub fn free(self) -> Result<()> {
-        let (memory, team) = self.dismantle()?;
-        memory.free(&team)
+        let (memory, team, flushed) = self.dismantle()?;
+        memory.free(&team)?;
+        flushed
     }
 
     /// Ends the window, and returns the memory that it was over. Collective. All epochs must be
-    /// over.
+    /// over. What was put to a rank that is lost is lost with it, and no reason to keep the memory.
     pub fn detach(self) -> Result<Memory<u8>> {
         Ok(self.dismantle()?.0)
     }
 
-    fn dismantle(self) -> Result<(Memory<u8>, Team<'t>)> {
+    /// Returns the memory, the team, and what became of this member's puts: the others wait for it
+    /// although one to a lost rank has failed.
+    fn dismantle(self) -> Result<(Memory<u8>, Team<'t>, Result<()>)> {
         self.check_idle("the end of the window")?;
-        self.context.flush_all()?;
+        let flushed = self.context.flush_all();
         if self.state.checks() {
             self.active.announce_fence(self.context)?;
         }
@@ -352,14 +411,9 @@ impl<'t, V: Variant> Window<'t, V> {
         if self.state.checks() {
             self.active.check_groups(self.context)?;
         }
-        match self.passive {
-            Passive::Direct(direct) => direct.into_words().free(&self.team)?,
-            Passive::Backoff(backoff) => backoff.into_words().free(&self.team)?,
-            Passive::Published(published) => published.into_words().free(&self.team)?,
-            Passive::TwoSided(two_sided) => two_sided.free(&self.team)?,
-        }
+        self.passive.free(&self.team)?;
         self.active.free(&self.team)?;
-        Ok((self.memory, self.team))
+        Ok((self.memory, self.team, flushed))
     }
 
     /// Returns the member number of a rank.
@@ -370,6 +424,13 @@ impl<'t, V: Variant> Window<'t, V> {
             Some(&member) => Ok(member as usize),
             None => Err(Error::UnknownRank { rank, ranks: self.context.size() }),
         }
+    }
+
+    /// Likewise, of a rank that the program has named.
+    #[inline]
+    #[track_caller]
+    fn named_member(&self, rank: Rank) -> Result<usize> {
+        self.context.noted(self.member(rank))
     }
 
     /// Issues an operation that was queued.
@@ -395,9 +456,8 @@ impl<'t, V: Variant> Window<'t, V> {
     #[track_caller]
     fn begin(&self, target: Rank, at: u64, answer: Answer<'t>) -> Result<()> {
         self.start_queued()?;
-        if let Some(watch) = self.context.watch() {
-            watch.at(Location::caller());
-        }
+        let place = Location::caller();
+        self.context.tell(|| ProbeEvent::At(place));
         self.has_answers.set(true);
         if self.underway.borrow().len() >= self.outstanding {
             self.queue.borrow_mut().push_back((target, at, answer));

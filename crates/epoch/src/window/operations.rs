@@ -75,9 +75,9 @@ impl<'t, V: Variant> Window<'t, V> {
     #[track_caller]
     pub fn get<T: Plain>(&self, target: Rank, at: u64, len: usize) -> Result<Get<'t, T>> {
         let (member, bytes) =
-            (self.member(target)?, (len as u64).saturating_mul(size_of::<T>() as u64));
+            (self.named_member(target)?, (len as u64).saturating_mul(size_of::<T>() as u64));
         // Before memory is set aside for it: a length may be nonsense.
-        self.offset(target, member, at, bytes)?;
+        self.context.noted(self.offset(target, member, at, bytes))?;
         self.get_request(vec![T::new_zeroed(); len], target, at)
     }
 
@@ -126,7 +126,7 @@ impl<'t, V: Variant> Window<'t, V> {
         target: Rank,
         at: u64,
     ) -> Result<()> {
-        self.accumulate_by(&scale.sum()?, data.as_bytes(), target, at)
+        self.accumulate_by(&self.context.noted(scale.sum())?, data.as_bytes(), target, at)
     }
 
     /// Combines `data` with a target's elements by any operation that they have, from displacement
@@ -140,7 +140,8 @@ impl<'t, V: Variant> Window<'t, V> {
         target: Rank,
         at: u64,
     ) -> Result<()> {
-        self.accumulate_by(&Accumulate::new(T::NUMBER, op)?, data.as_bytes(), target, at)
+        let accumulate = self.context.noted(Accumulate::new(T::NUMBER, op))?;
+        self.accumulate_by(&accumulate, data.as_bytes(), target, at)
     }
 
     /// [`Window::accumulate_with`] for elements as bytes, of a kind that is known only now.
@@ -193,7 +194,7 @@ impl<'t, V: Variant> Window<'t, V> {
         target: Rank,
         at: u64,
     ) -> Result<Get<'t, T>> {
-        let accumulate = Accumulate::new(T::NUMBER, op)?;
+        let accumulate = self.context.noted(Accumulate::new(T::NUMBER, op))?;
         let bytes = size_of_val(data) as u64;
         let (member, offset) = self.enter_accumulate(&accumulate, target, at, bytes)?;
         if self.queuing(member).is_none()
@@ -232,6 +233,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Checks that an accumulate is allowed now; returns the member and the first byte.
+    #[track_caller]
     fn enter_accumulate(
         &self,
         accumulate: &Accumulate,
@@ -246,7 +248,7 @@ impl<'t, V: Variant> Window<'t, V> {
         if offset.is_multiple_of(align) {
             Ok((member, offset))
         } else {
-            Err(Error::Misaligned { offset, align })
+            Err(self.context.failed(Error::Misaligned { offset, align }))
         }
     }
 
@@ -275,7 +277,7 @@ impl<'t, V: Variant> Window<'t, V> {
         target: Rank,
         at: u64,
     ) -> Result<Fetched<'t, I>> {
-        self.atomic(atomic_of(op, value.to_bits())?, target, at)
+        self.atomic(self.context.noted(atomic_of(op, value.to_bits()))?, target, at)
     }
 
     /// Writes `desired` to a word of a target if it holds `expected`, and fetches what it held
@@ -329,9 +331,10 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Waits until the data of one put may be reused, within its epoch.
+    #[track_caller]
     pub fn wait_put<T: Plain>(&self, put: Put<'t, T>) -> Result<Vec<T>> {
-        self.await_answer(put.target(), &(put.ticket.clone() as Answer<'t>))?;
-        put.take()
+        let waited = self.await_answer(put.target(), &(put.ticket.clone() as Answer<'t>));
+        self.context.noted(waited.and_then(|()| put.take()))
     }
 
     /// [`Window::accumulate`] with a request of its own.
@@ -347,15 +350,17 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Waits for the data of one get, within its epoch.
+    #[track_caller]
     pub fn wait_get<T: Plain>(&self, get: Get<'t, T>) -> Result<Vec<T>> {
-        self.await_answer(get.target(), &(get.ticket.clone() as Answer<'t>))?;
-        get.take()
+        let waited = self.await_answer(get.target(), &(get.ticket.clone() as Answer<'t>));
+        self.context.noted(waited.and_then(|()| get.take()))
     }
 
     /// Waits for the old value of one atomic, within its epoch.
+    #[track_caller]
     pub fn wait_fetched<C: AtomicWord>(&self, fetched: Fetched<'t, C>) -> Result<C> {
-        self.await_answer(fetched.target(), &(fetched.ticket.clone() as Answer<'t>))?;
-        fetched.take()
+        let waited = self.await_answer(fetched.target(), &(fetched.ticket.clone() as Answer<'t>));
+        self.context.noted(waited.and_then(|()| fetched.take()))
     }
 
     /// Reads this rank's own part by itself, from displacement `at` on.
@@ -373,18 +378,20 @@ impl<'t, V: Variant> Window<'t, V> {
         self.context.flush(self.context.rank())
     }
 
+    #[track_caller]
     fn own_place<T>(&self, at: u64, bytes: u64, writes: bool) -> Result<Place<'_, T>> {
         let me = self.context.rank();
-        let member = self.member(me)?;
-        let offset = self.offset(me, member, at, bytes)?;
-        self.state.enter_own(member, &(offset..offset + bytes), writes)?;
+        let member = self.named_member(me)?;
+        let offset = self.context.noted(self.offset(me, member, at, bytes))?;
+        let entered = self.state.enter_own(member, &(offset..offset + bytes), writes);
+        self.context.noted(entered)?;
         Ok(self.memory.at(me, offset as usize).cast())
     }
 
     #[track_caller]
     fn atomic<C: AtomicWord>(&self, op: Atomic, target: Rank, at: u64) -> Result<Fetched<'t, C>> {
         let (member, offset) = self.enter(target, at, C::WIDTH.bytes(), Effect::Atomic)?;
-        self.check_word(target, offset, C::WIDTH, op)?;
+        self.context.noted(self.check_word(target, offset, C::WIDTH, op))?;
         // Near, it is done before its handle exists.
         if self.queuing(member).is_none()
             && self.context.topology().same_node(target, self.context.rank())
@@ -436,10 +443,12 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Checks that an operation is allowed now; returns the member and the first byte.
     #[inline]
+    #[track_caller]
     fn enter(&self, target: Rank, at: u64, bytes: u64, effect: Effect) -> Result<(usize, u64)> {
-        let member = self.member(target)?;
-        let offset = self.offset(target, member, at, bytes)?;
-        self.state.enter(member, target, offset..offset + bytes, effect)?;
+        let member = self.named_member(target)?;
+        let offset = self.context.noted(self.offset(target, member, at, bytes))?;
+        let entered = self.state.enter(member, target, offset..offset + bytes, effect);
+        self.context.noted(entered)?;
         if self.state.all_locked.get() && self.state.lock_of(member).is_none() {
             self.take_lock(member, target, Mode::Shared)?;
         }
@@ -452,8 +461,15 @@ impl<'t, V: Variant> Window<'t, V> {
         let part = &self.parts[member];
         let offset = at.saturating_mul(part.unit);
         if offset.checked_add(bytes).is_none_or(|end| end > part.bytes) {
-            let (segment, segment_bytes) = (self.memory.segment(), part.bytes);
-            return Err(Error::OutOfRange { rank: target, segment, offset, bytes, segment_bytes });
+            let units = bytes.div_ceil(part.unit);
+            return Err(Error::OutOfBounds {
+                rank: target,
+                first: at,
+                end: at.saturating_add(units),
+                elements: part.bytes / part.unit,
+                element: if part.unit == 1 { "byte" } else { "displacement unit" },
+                of: self.name.get().map_or("this window".into(), |name| format!("window {name:?}")),
+            });
         }
         Ok(offset)
     }

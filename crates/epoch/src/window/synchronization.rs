@@ -35,8 +35,8 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline]
     #[track_caller]
     pub fn lock(&self, target: Rank, mode: Mode) -> Result<()> {
-        let member = self.member(target)?;
-        self.state.check_lock(member, target, "lock")?;
+        let member = self.named_member(target)?;
+        self.context.noted(self.state.check_lock(member, target, "lock"))?;
         self.take_lock(member, target, mode)
     }
 
@@ -45,8 +45,8 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline]
     #[track_caller]
     pub fn enter_target(&self, target: Rank) -> Result<()> {
-        let member = self.member(target)?;
-        self.state.check_open(member, target)?;
+        let member = self.named_member(target)?;
+        self.context.noted(self.state.check_open(member, target))?;
         if self.state.all_locked.get() && self.state.lock_of(member).is_none() {
             self.take_lock(member, target, Mode::Shared)?;
         }
@@ -84,28 +84,35 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline]
     #[track_caller]
     pub fn unlock(&self, target: Rank) -> Result<()> {
-        let member = self.member(target)?;
+        let member = self.named_member(target)?;
         let mode = self.state.lock_of(member).filter(|_| !self.state.all_locked.get());
-        let mode = mode.ok_or(Fault::NotLocked { target })?;
+        let mode = self.context.noted(mode.ok_or(Fault::NotLocked { target }))?;
         self.release_lock(member, target, mode)
     }
 
-    /// Begins a passive access epoch to all members, in shared mode. Not collective. A target is
+    /// Begins a passive access epoch to all members, in shared mode. Not collective. This rank's
+    /// own part is locked at once, since loads and stores of it make no call; another target is
     /// locked when it is first used.
+    #[track_caller]
     pub fn lock_all(&self) -> Result<()> {
-        self.state.check_unlocked("lock_all")?;
+        self.context.noted(self.state.check_unlocked("lock_all"))?;
         self.state.end_idle_fence();
         if self.state.fenced.get() {
-            return Err(Fault::StillOpen { call: "lock_all", open: "a fence epoch is open" }.into());
+            let open = "a fence epoch is open";
+            return Err(self.context.failed(Fault::StillOpen { call: "lock_all", open }.into()));
         }
+        let me = self.context.rank();
+        self.take_lock(self.member(me)?, me, Mode::Shared)?;
         self.state.all_locked.set(true);
         Ok(())
     }
 
     /// Ends an epoch of [`Window::lock_all`].
+    #[track_caller]
     pub fn unlock_all(&self) -> Result<()> {
         if !self.state.all_locked.replace(false) {
-            return Err(Fault::NotOpen { call: "unlock_all", begin: "lock_all" }.into());
+            let fault = Fault::NotOpen { call: "unlock_all", begin: "lock_all" };
+            return Err(self.context.failed(fault.into()));
         }
         // Every one is released, also after one has failed.
         let release =
@@ -127,6 +134,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Within a passive epoch: the answers of all operations on a target are there, and buffers may
     /// be used again.
+    #[track_caller]
     pub fn flush_local(&self, target: Rank) -> Result<()> {
         let member = self.check_passive(target, "flush_local")?;
         self.escalate(member)?;
@@ -196,17 +204,13 @@ impl<'t, V: Variant> Window<'t, V> {
     /// ```
     #[track_caller]
     pub fn fence(&self) -> Result<()> {
-        self.complete_and_meet("fence")?;
-        self.state.set_fenced(true);
-        Ok(())
+        self.complete_and_meet("fence", true)
     }
 
     /// Ends the fence epoch before it, and begins none (`MPI_MODE_NOSUCCEED`). Collective.
     #[track_caller]
     pub fn last_fence(&self) -> Result<()> {
-        self.complete_and_meet("last_fence")?;
-        self.state.set_fenced(false);
-        Ok(())
+        self.complete_and_meet("last_fence", false)
     }
 
     /// Begins an exposure epoch of this rank's own part for these origins.
@@ -232,12 +236,14 @@ impl<'t, V: Variant> Window<'t, V> {
     /// })
     /// .unwrap();
     /// ```
+    #[track_caller]
     pub fn post(&self, origins: &[Rank]) -> Result<()> {
         if self.state.posted.borrow().is_some() {
-            return Err(Fault::StillOpen { call: "post", open: "an exposure epoch is open" }.into());
+            let fault = Fault::StillOpen { call: "post", open: "an exposure epoch is open" };
+            return Err(self.context.failed(fault.into()));
         }
         self.state.end_idle_fence();
-        let origins = self.group(origins)?;
+        let origins = self.context.noted(self.group(origins))?;
         self.active.post::<V>(self.context, &origins)?;
         *self.state.posted.borrow_mut() = Some(origins);
         Ok(())
@@ -248,9 +254,9 @@ impl<'t, V: Variant> Window<'t, V> {
     pub fn start(&self, targets: &[Rank]) -> Result<()> {
         let purpose = Purpose::new(ActivityKind::Epoch, "start");
         let _doing = self.context.begin(purpose.of(self.memory.segment(), 0));
-        self.state.check_unlocked("start")?;
+        self.context.noted(self.state.check_unlocked("start"))?;
         self.state.end_idle_fence();
-        let targets = self.group(targets)?;
+        let targets = self.context.noted(self.group(targets))?;
         let awaited = self.active.start(self.context, &targets, self.state.checks())?;
         if V::AWAITS_POSTS {
             for ((word, number), &member) in awaited.into_iter().zip(&targets) {
@@ -268,7 +274,8 @@ impl<'t, V: Variant> Window<'t, V> {
     #[track_caller]
     pub fn complete(&self) -> Result<()> {
         let targets = self.state.set_started(None);
-        let targets = targets.ok_or(Fault::NotOpen { call: "complete", begin: "start" })?;
+        let fault = Fault::NotOpen { call: "complete", begin: "start" };
+        let targets = self.context.noted(targets.ok_or(fault))?;
         self.finish(None)?;
         self.active.complete::<V>(self.context, &targets)
     }
@@ -279,7 +286,8 @@ impl<'t, V: Variant> Window<'t, V> {
         let purpose = Purpose::new(ActivityKind::Epoch, "wait");
         let _doing = self.context.begin(purpose.of(self.memory.segment(), 0));
         let origins = self.state.posted.borrow_mut().take();
-        let origins = origins.ok_or(Fault::NotOpen { call: "wait", begin: "post" })?;
+        let fault = Fault::NotOpen { call: "wait", begin: "post" };
+        let origins = self.context.noted(origins.ok_or(fault))?;
         if V::AWAITS_ORIGINS {
             let awaited = self.active.completions(self.context, &origins);
             for ((word, number), &member) in awaited.into_iter().zip(&origins) {
@@ -292,10 +300,14 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Returns whether [`Window::wait`] would return at once; if so, the exposure epoch is over.
+    #[track_caller]
     pub fn test(&self) -> Result<bool> {
         self.progress()?;
         let is_over = match &*self.state.posted.borrow() {
-            None => return Err(Fault::NotOpen { call: "test", begin: "post" }.into()),
+            None => {
+                let fault = Fault::NotOpen { call: "test", begin: "post" };
+                return Err(self.context.failed(fault.into()));
+            }
             Some(origins) => {
                 let awaited = self.active.completions(self.context, origins);
                 let looks = awaited
@@ -438,26 +450,31 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     #[inline]
+    #[track_caller]
     fn check_passive(&self, target: Rank, call: &'static str) -> Result<usize> {
-        let member = self.member(target)?;
+        let member = self.named_member(target)?;
         match self.state.lock_of(member).is_some() || self.state.all_locked.get() {
             true => Ok(member),
-            false => Err(Fault::NotOpen { call, begin: "lock" }.into()),
+            false => Err(self.context.failed(Fault::NotOpen { call, begin: "lock" }.into())),
         }
     }
 
-    /// Completes all that was done, and waits for all members.
+    /// Completes all that was done, and waits for all members. Then an epoch begins, or none.
     #[track_caller]
-    fn complete_and_meet(&self, call: &'static str) -> Result<()> {
-        self.check_idle(call)?;
-        if V::FLUSHES {
-            self.context.flush_all()?;
-        }
+    fn complete_and_meet(&self, call: &'static str, begins: bool) -> Result<()> {
+        self.context.noted(self.check_idle(call))?;
+        // Also if a put has failed, because its target is lost, the others wait for this member,
+        // and what they begin, or end, it does with them.
+        let flushed = if V::FLUSHES { self.context.flush_all() } else { Ok(()) };
         if self.state.checks() {
             self.active.announce_fence(self.context)?;
             self.active.check_groups(self.context)?;
         }
-        if V::MEETS { self.barrier() } else { Ok(()) }
+        if V::MEETS {
+            self.barrier()?;
+        }
+        self.state.set_fenced(begins);
+        flushed
     }
 
     /// Waits until one of this rank's own words has reached a number; serves others meanwhile,

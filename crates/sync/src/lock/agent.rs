@@ -20,8 +20,6 @@ pub(super) enum Ask {
     Cancel,
     /// The lock is given back.
     Release,
-    /// The lock begins again after a recovery.
-    Reset,
 }
 
 /// A request as a lock's handler gets it.
@@ -48,8 +46,6 @@ impl Answer {
 /// The first byte of an answer.
 const REFUSED: u8 = 0;
 const GRANTED: u8 = 1;
-/// The request was made before the lock was recovered.
-const STALE: u8 = 2;
 
 /// Answers requests, with what is kept at the home.
 pub(super) type Serve = fn(&ServerQueue<'_>, Request) -> Result<Answer>;
@@ -72,9 +68,6 @@ pub(super) struct Client {
     handler: HandlerId,
     /// The number of the last request.
     number: Cell<u64>,
-    /// How often the lock was recovered. A request from before a recovery may be executed after it:
-    /// its caller was lost, or has heard of a loss while the request was under way.
-    incarnation: u64,
 }
 
 impl Client {
@@ -84,7 +77,7 @@ impl Client {
         let handler = world.serve(move |agent, from, bytes| {
             answer(&service, agent, from, bytes).unwrap_or_default()
         })?;
-        Ok(Client { service, handler, number: Cell::new(0), incarnation: 0 })
+        Ok(Client { service, handler, number: Cell::new(0) })
     }
 
     /// Asks for the lock, and waits within a limit until it is granted if the request is queued.
@@ -140,7 +133,7 @@ impl Client {
         let Word { rank: home, segment, offset, .. } = lock.shared(0).word();
         let packed = (u64::from(home.0) << self.service.request_bits) | self.number.get();
         let mut bytes = vec![ask as u8];
-        let numbers = [packed, self.incarnation, segment.0, offset];
+        let numbers = [packed, segment.0, offset];
         bytes.extend(numbers.into_iter().flat_map(u64::to_le_bytes));
         bytes
     }
@@ -150,25 +143,10 @@ impl Client {
         let node = context.topology().node_of(lock.home());
         let answer = context.call(node, self.handler, &self.request(lock, ask))?;
         match answer.split_first() {
-            Some((&STALE, _)) => Err(Error::InvalidState(format!(
-                "{} asks for a lock that the other members have recovered without it",
-                context.rank()
-            ))),
             Some((&first, rest)) => {
                 Ok(Answer { is_granted: first == GRANTED, number: number_at(rest, 0) })
             }
             None => Err(Error::Internal("the agent gave no answer to a request for a lock".into())),
-        }
-    }
-
-    /// Begins again after a recovery. Numbers go on: a grant of a request from before the loss may
-    /// still be under way.
-    pub(super) fn reset(&mut self, lock: &LockWords, context: &Context) -> Result<()> {
-        self.incarnation += 1;
-        if context.rank() == lock.home() {
-            self.ask(lock, context, Ask::Reset).map(drop)
-        } else {
-            Ok(())
         }
     }
 }
@@ -200,24 +178,15 @@ fn answer(service: &Service, agent: &dyn Agent, from: Rank, bytes: &[u8]) -> Res
     let Some((&code, rest)) = bytes.split_first() else {
         return Ok(Vec::new());
     };
-    let all = [Ask::Acquire, Ask::Attempt, Ask::Cancel, Ask::Release, Ask::Reset];
+    let all = [Ask::Acquire, Ask::Attempt, Ask::Cancel, Ask::Release];
     let ask = all.into_iter().find(|&ask| ask as u8 == code);
-    let numbers = [0, 8, 16, 24].map(|at| number_at(rest, at));
-    let (Some(ask), [Some(packed), Some(incarnation), Some(segment), Some(offset)]) =
-        (ask, numbers)
-    else {
+    let numbers = [0, 8, 16].map(|at| number_at(rest, at));
+    let (Some(ask), [Some(packed), Some(segment), Some(offset)]) = (ask, numbers) else {
         return Ok(Vec::new());
     };
     let (rank, segment) = (Rank((packed >> service.request_bits) as u32), SegmentId(segment));
     let home = Word { rank, segment, offset, width: Width::W64 };
     let queue = ServerQueue::new(agent, home, service.queue);
-    if ask == Ask::Reset {
-        queue.reset(incarnation)?;
-        return Ok(vec![GRANTED]);
-    }
-    if queue.incarnation()? != incarnation {
-        return Ok(vec![STALE]);
-    }
     let number = packed & mask(service.request_bits);
     let Answer { is_granted, number } = (service.serve)(&queue, Request { from, ask, number })?;
     let mut answer = vec![if is_granted { GRANTED } else { REFUSED }];
@@ -232,80 +201,4 @@ fn mask(bits: u32) -> u64 {
 
 fn number_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-    use std::collections::HashMap;
-
-    use farside_fabric::{Atomic, Node, Region};
-
-    use super::super::algorithms::{HYBRID, SERVER};
-    use super::*;
-
-    /// An agent over words of its own.
-    #[derive(Default)]
-    struct Words(RefCell<HashMap<(Rank, u64), u128>>);
-
-    impl Agent for Words {
-        fn node(&self) -> Node {
-            Node(0)
-        }
-
-        fn atomic(&self, at: Word, op: Atomic) -> Result<u128> {
-            let mut words = self.0.borrow_mut();
-            let word = words.entry((at.rank, at.offset)).or_default();
-            let held = *word;
-            *word = op.apply(at.width, held);
-            Ok(held)
-        }
-
-        fn post(&self, at: Word, op: Atomic) -> Result<()> {
-            self.atomic(at, op).map(drop)
-        }
-
-        fn put(&self, _to: &Region<'_>, _bytes: &[u8]) -> Result<()> {
-            Ok(())
-        }
-
-        fn put_signal(&self, _to: &Region<'_>, _bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
-            self.post(at, op)
-        }
-
-        fn get(&self, _from: &Region<'_>, _into: &mut [u8]) -> Result<()> {
-            Ok(())
-        }
-    }
-
-    fn request(ask: Ask, incarnation: u64) -> Vec<u8> {
-        let mut bytes = vec![ask as u8];
-        let numbers = [1, incarnation, SegmentId::ROOT.0, 0];
-        bytes.extend(numbers.into_iter().flat_map(u64::to_le_bytes));
-        bytes
-    }
-
-    #[test]
-    fn a_request_from_before_a_recovery_is_dropped() {
-        for service in [SERVER, HYBRID] {
-            let agent = Words::default();
-            let say = |from: u32, ask: Ask, incarnation: u64| {
-                answer(&service, &agent, Rank(from), &request(ask, incarnation))
-                    .map(|answer| answer.first().copied())
-            };
-            // Rank 1 has the lock, and its members recover it.
-            assert_eq!(say(1, Ask::Acquire, 0), Ok(Some(GRANTED)));
-            assert_eq!(say(2, Ask::Acquire, 0), Ok(Some(REFUSED)));
-            assert_eq!(say(0, Ask::Reset, 1), Ok(Some(GRANTED)));
-            // What was asked before changes nothing any more: the lock is free, and then held.
-            for ask in [Ask::Acquire, Ask::Attempt, Ask::Cancel, Ask::Release] {
-                assert_eq!(say(1, ask, 0), Ok(Some(STALE)), "{ask:?}");
-            }
-            assert_eq!(say(2, Ask::Attempt, 1), Ok(Some(GRANTED)));
-            assert_eq!(say(2, Ask::Release, 0), Ok(Some(STALE)));
-            assert_eq!(say(0, Ask::Attempt, 1), Ok(Some(REFUSED)));
-            assert_eq!(say(2, Ask::Release, 1), Ok(Some(GRANTED)));
-            assert_eq!(say(0, Ask::Attempt, 1), Ok(Some(GRANTED)));
-        }
-    }
 }

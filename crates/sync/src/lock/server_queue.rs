@@ -1,12 +1,13 @@
 //! The queue that an agent keeps for a lock, in words of the home: any process of the home's node
 //! that runs the handlers finds it there.
 //!
-//! At the home there are 4 words (the first in the queue, the last, how many, and how often the
-//! lock was recovered), and 3 for each rank of the job (the next in the queue, the number of its
-//! request, its ticket); the same words of other ranks are spare, should they become home.
+//! At the home there are 3 words (the first in the queue, the last, how many), and 3 for each rank
+//! of the job (the next in the queue, the number of its request, its ticket); the same words of
+//! other ranks are spare, should they become home.
 //!
 //! A rank is in the queue once at most. Handlers run one at a time and are killed with a member of
-//! the lock only, which poisons it: so these words are changed one by one, and a reset clears them.
+//! the lock only, which poisons it: so these words are changed one by one, and a recovery takes new
+//! ones.
 
 use farside_fabric::{Agent, Atomic, Rank, Result, Word};
 
@@ -14,9 +15,7 @@ use farside_fabric::{Agent, Atomic, Rank, Result, Word};
 const FIRST: u64 = 0;
 const LAST: u64 = 1;
 const LENGTH: u64 = 2;
-/// How often the lock was recovered.
-const INCARNATION: u64 = 3;
-const ENTRIES: u64 = 4;
+const ENTRIES: u64 = 3;
 /// The words of an entry.
 const NEXT: u64 = 0;
 const REQUEST: u64 = 1;
@@ -125,21 +124,6 @@ impl<'a> ServerQueue<'a> {
     /// Gives an entry of the queue another number.
     pub(super) fn renumber(&self, rank: Rank, request: u64) -> Result<()> {
         self.store(of(rank, REQUEST), request)
-    }
-
-    /// Returns how often the lock was recovered.
-    pub(super) fn incarnation(&self) -> Result<u64> {
-        self.load(INCARNATION)
-    }
-
-    /// Sets the words of the lock at the home and those of the queue to zero: requests from before
-    /// may have changed them since its members did so.
-    pub(super) fn reset(&self, incarnation: u64) -> Result<()> {
-        for index in 0..self.after {
-            self.atomic(index, Atomic::Store(0))?;
-        }
-        [FIRST, LAST, LENGTH].into_iter().try_for_each(|word| self.store(word, 0))?;
-        self.store(INCARNATION, incarnation)
     }
 
     /// Returns the rank before another in the queue, if that is in it.

@@ -5,7 +5,8 @@
 //! Differs:   near requests with a time limit take no ticket until it would be called at once; the
 //!            ticket of a cancelled far request is its rank's again if it asks again, else the
 //!            agent calls the next in its turn; a release waits for the agent's answer, and that of
-//!            `hybrid-posted` does not, as in the paper.
+//!            `hybrid-posted` does not, as in the paper. Where the network interface has atomics of
+//!            its own, which the agent's do not exclude, near ranks ask the agent like far ones.
 //! State:     2 words (next ticket, now serving) and the queue of far tickets (`server_queue`) at
 //!            the home rank, where any process of its node finds them; 1 word on every rank.
 //! Invariant: serving <= ticket, and only the agent changes what is being served; the holder is the
@@ -22,7 +23,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::{Atomic, Rank, Result};
-use farside_rma::Context;
+use farside_rma::{Context, or_free};
 
 use super::ticket::{self, SERVING, TICKET, take_turn};
 use super::{Kind, QUICK};
@@ -67,9 +68,6 @@ struct Hybrid<V> {
     variant: PhantomData<V>,
 }
 
-#[cfg(test)]
-pub(in crate::lock) const SERVICE: Service = service::<Right>();
-
 const fn service<V: Variant>() -> Service {
     Service { queue: QUEUE, granted: GRANTED, request_bits: V::REQUEST_BITS, serve }
 }
@@ -88,8 +86,11 @@ pub(super) fn make_posted_without_flush(maker: &Maker<'_>) -> Result<Made<dyn Al
 
 fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
     let world = maker.world()?;
-    let words = maker.words(agent::words(QUEUE, world.size()))?;
-    let client = Client::new(world, service::<V>())?;
+    let (words, client) = or_free(
+        maker.words(agent::words(QUEUE, world.size()))?,
+        |words| words.into_words().free(maker.team),
+        |_| Client::new(world, service::<V>()),
+    )?;
     Ok(Made { words, algorithm: Box::new(Hybrid::<V> { client, variant: PhantomData }) })
 }
 
@@ -132,7 +133,6 @@ fn serve(queue: &ServerQueue<'_>, Request { from, ask, number }: Request) -> Res
             let next = call_next(queue)?;
             Ok(Answer { number: next.map(|rank| rank.0.into()), ..Answer::YES })
         }
-        Ask::Reset => Ok(Answer::NO),
     }
 }
 
@@ -152,13 +152,15 @@ fn call_next(queue: &ServerQueue<'_>) -> Result<Option<Rank>> {
     }
 }
 
-fn is_near(lock: &LockWords, context: &Context) -> bool {
-    context.topology().same_node(context.rank(), lock.home())
+/// Returns whether a rank takes tickets itself: it is near, and its atomics and those of the agent
+/// exclude each other.
+fn takes_tickets(lock: &LockWords, context: &Context) -> bool {
+    context.job().caps.cpu_coherent && context.topology().same_node(context.rank(), lock.home())
 }
 
 impl<V: Variant> Algorithm for Hybrid<V> {
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
-        if is_near(lock, context) {
+        if takes_tickets(lock, context) {
             // A release of this rank's own may not have been executed yet.
             context.finish_calls()?;
             ticket::attempt(lock, context)
@@ -168,7 +170,7 @@ impl<V: Variant> Algorithm for Hybrid<V> {
     }
 
     fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        if is_near(lock, context) {
+        if takes_tickets(lock, context) {
             take_turn::<V>(lock, context)
         } else {
             self.client.acquire(lock, context, TimeLimit::Unlimited).map(drop)
@@ -177,7 +179,7 @@ impl<V: Variant> Algorithm for Hybrid<V> {
 
     fn acquire_within(&self, lock: &LockWords, context: &Context, time: Duration) -> Result<bool> {
         let limit = TimeLimit::AtMost(time);
-        if is_near(lock, context) {
+        if takes_tickets(lock, context) {
             context.finish_calls()?;
             lock.poll(context, limit, || ticket::attempt(lock, context))
         } else {
@@ -192,10 +194,6 @@ impl<V: Variant> Algorithm for Hybrid<V> {
             false => self.client.post_release(lock, context)?,
         }
         published
-    }
-
-    fn reset(&mut self, lock: &LockWords, context: &Context) -> Result<()> {
-        self.client.reset(lock, context)
     }
 
     fn concerned(&self, context: &Context, home: Rank, members: &[Rank]) -> Vec<Rank> {

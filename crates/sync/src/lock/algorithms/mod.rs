@@ -22,8 +22,6 @@ use super::frame::{Algorithm, Observer};
 use super::registry::{self, Entry, Explored, Job, Large, Made, Maker, Style, registry};
 
 pub use semaphore::{Permit, Semaphore};
-#[cfg(test)]
-pub(super) use {hybrid::SERVICE as HYBRID, server::SERVICE as SERVER};
 
 registry! {
     /// Which algorithm a lock uses.

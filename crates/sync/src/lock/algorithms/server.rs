@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::{Atomic, Rank, Result};
-use farside_rma::Context;
+use farside_rma::{Context, or_free};
 
 use super::{Kind, QUICK};
 use crate::lock::agent::{self, Answer, Ask, Client, Request, Service};
@@ -55,8 +55,7 @@ struct Server<V> {
     variant: PhantomData<V>,
 }
 
-pub(in crate::lock) const SERVICE: Service =
-    Service { queue: QUEUE, granted: GRANTED, request_bits: 40, serve };
+const SERVICE: Service = Service { queue: QUEUE, granted: GRANTED, request_bits: 40, serve };
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
     build::<Right>(maker)
@@ -72,8 +71,11 @@ pub(super) fn make_posted_without_flush(maker: &Maker<'_>) -> Result<Made<dyn Al
 
 fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
     let world = maker.world()?;
-    let words = maker.words(agent::words(QUEUE, world.size()))?;
-    let client = Client::new(world, SERVICE)?;
+    let (words, client) = or_free(
+        maker.words(agent::words(QUEUE, world.size()))?,
+        |words| words.into_words().free(maker.team),
+        |_| Client::new(world, SERVICE),
+    )?;
     Ok(Made { words, algorithm: Box::new(Server::<V> { client, variant: PhantomData }) })
 }
 
@@ -101,7 +103,7 @@ fn serve(queue: &ServerQueue<'_>, Request { from, ask, number }: Request) -> Res
             }
             Ok(Answer { number: next.map(|next| next.rank.0.into()), ..Answer::YES })
         }
-        Ask::Attempt | Ask::Cancel | Ask::Release | Ask::Reset => Ok(Answer::NO),
+        Ask::Attempt | Ask::Cancel | Ask::Release => Ok(Answer::NO),
     }
 }
 
@@ -126,10 +128,6 @@ impl<V: Variant> Algorithm for Server<V> {
             return Err(Handle::not_held(context.rank()));
         }
         published
-    }
-
-    fn reset(&mut self, lock: &LockWords, context: &Context) -> Result<()> {
-        self.client.reset(lock, context)
     }
 
     fn concerned(&self, context: &Context, home: Rank, members: &[Rank]) -> Vec<Rank> {

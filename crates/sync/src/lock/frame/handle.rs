@@ -69,12 +69,14 @@ impl Handle {
         if losses == self.losses.get() {
             Ok(())
         } else {
-            self.judge_losses(context, lock().members(), losses)
+            self.judge_losses(context, lock().members())
         }
     }
 
     #[cold]
-    fn judge_losses(&self, context: &Context, members: &[Rank], losses: u32) -> Result<()> {
+    fn judge_losses(&self, context: &Context, members: &[Rank]) -> Result<()> {
+        // The losses that are counted here are seen below.
+        let losses = context.failures().losses.load(Ordering::Acquire);
         match context.loss_among(members.iter().copied()) {
             Some(Loss { rank, how }) => Err(Error::Poisoned { rank, how }),
             None => {

@@ -146,6 +146,11 @@ impl Arrival {
     }
 }
 
+/// Refuses more ranks than a counter has room for: before anything is allocated.
+pub(super) fn check_ranks(context: &Context) -> Result<()> {
+    fields::check_ranks(context.size())
+}
+
 impl Counters {
     /// Makes counters over the words from `base` on.
     pub(super) fn new(
@@ -154,7 +159,7 @@ impl Counters {
         members: &[Rank],
         limits: Limits,
     ) -> Result<Counters> {
-        fields::check_ranks(context.size())?;
+        check_ranks(context)?;
         let groups = groups(context.topology(), members, limits.t_dc);
         let own = groups.iter().find(|group| group.contains(&context.rank()));
         Ok(Counters {

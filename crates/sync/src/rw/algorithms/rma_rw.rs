@@ -116,6 +116,7 @@ fn build<V: Variant>(
 ) -> Result<Made<dyn Algorithm>> {
     Limits::check_t_r(t_r)?;
     let (context, members) = (maker.context(), maker.team.members());
+    counters::check_ranks(context)?;
     let words = maker.words(rma_mcs::words(context, members) + counters::WORDS)?;
     let thresholds = Thresholds { t_dc, t_r };
     let counters = counters(&words, context, thresholds)?;

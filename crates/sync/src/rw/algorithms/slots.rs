@@ -25,7 +25,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Context, Team};
+use farside_rma::{Context, Team, or_free};
 
 use super::Kind;
 use super::counters::{self, Arrival, Counters, Limits, Writers};
@@ -128,9 +128,13 @@ fn build<V: Variant>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algor
             "T_W of a reader-writer lock is 1 to {T_W_MAX}, not {t_w}"
         )));
     }
-    let words = maker.words(WORDS)?;
+    counters::check_ranks(maker.context())?;
     let kind = lock::Kind::Default.resolve(maker.team);
-    let writers = kind.build(maker.team, None, maker.home, None)?;
+    let (words, writers) = or_free(
+        maker.words(WORDS)?,
+        |words| words.into_words().free(maker.team),
+        |_| kind.build(maker.team, None, maker.home, None),
+    )?;
     let counters = counters(&words, maker.context(), bounds)?;
     let algorithm = Box::new(Slots::<V> {
         bounds,
