@@ -11,6 +11,8 @@
 #   LIBDIR   where below PREFIX the libraries go, such as lib/x86_64-linux-gnu; lib
 #   DESTDIR  a directory that stands for / while files are written, as makers of packages want it
 set -eu
+# What is installed is for everybody, whoever installs it.
+umask 022
 
 if [ $# -ne 3 ]; then
     sed -n '6,12s/^# \{0,1\}//p' "$0" >&2
@@ -39,8 +41,8 @@ case $prefix in
     ;;
 esac
 mkdir -p "$lib/pkgconfig" "$lib/cmake/farside"
-cp "$header" "$root$prefix/include/farside.h"
-cp "$archive" "$lib/libfarside.a"
+install -m 644 "$header" "$root$prefix/include/farside.h"
+install -m 644 "$archive" "$lib/libfarside.a"
 
 # Only the functions of the header are to be seen.
 functions=$(sed -n 's/^\(int\|uint32_t\|const char\) \**\(farside_[a-z0-9_]*\)(.*/\2/p' "$header")
@@ -114,7 +116,8 @@ else()
 endif()
 END
 
-# The compiler wrappers find what belongs to them wherever the whole was moved to.
+# The compiler wrappers find what belongs to them wherever the whole was moved to. The compilers
+# behind them are what FARSIDE_CC and FARSIDE_CXX name, or CC and CXX.
 for pair in cc:CC c++:CXX; do
     compiler=${pair%%:*} variable=${pair#*:}
     wrapper=$bin/farside-$compiler
@@ -122,8 +125,11 @@ for pair in cc:CC c++:CXX; do
 #!/bin/sh
 # Compiles and links programs that use farside.h: takes the arguments of $compiler, adds its own.
 # --showme prints the whole command.
-prefix=\$(cd "\$(dirname "\$(readlink -f "\$0")")/.." && pwd)
-compiler=\${$variable:-$compiler}
+self=\$(readlink -f "\$0")
+prefix=\$(cd "\$(dirname "\$self")/.." && pwd)
+compiler=\${FARSIDE_$variable:-\${$variable:-$compiler}}
+# With \`make $variable=farside-$compiler\` that is this wrapper itself.
+[ "\$(readlink -f "\$(command -v "\$compiler")")" != "\$self" ] || compiler=$compiler
 link="-L\$prefix/$libdir -lfarside$wrapper_rpath"
 for argument; do
     case \$argument in

@@ -9,6 +9,8 @@
 #   LIBDIR   where below PREFIX the libraries go, such as lib/x86_64-linux-gnu; lib
 #   DESTDIR  a directory that stands for / while files are written, as makers of packages want it
 set -eu
+# What is installed is for everybody, whoever installs it.
+umask 022
 
 if [ $# -ne 2 ]; then
     sed -n '5,10s/^# \{0,1\}//p' "$0" >&2

@@ -10,6 +10,8 @@
 #   LIBDIR   where below PREFIX the libraries go, such as lib/x86_64-linux-gnu; lib
 #   DESTDIR  a directory that stands for / while files are written, as makers of packages want it
 set -eu
+# What is installed is for everybody, whoever installs it.
+umask 022
 
 if [ $# -ne 3 ]; then
     sed -n '5,11s/^# \{0,1\}//p' "$0" >&2
@@ -37,9 +39,9 @@ case $prefix in
     wrapper_rpath=" -Wl,-rpath,\$prefix/$libdir"
     ;;
 esac
-cp "$here"/include/*.h "$include"
-cp "$here"/include/mpp/*.h "$include/mpp"
-cp "$archive" "$lib/libfarside-shmem.a"
+install -m 644 "$here"/include/*.h "$include"
+install -m 644 "$here"/include/mpp/*.h "$include/mpp"
+install -m 644 "$archive" "$lib/libfarside-shmem.a"
 
 # Only the interface is to be seen, under its names and those that Open MPI's programs want.
 script=$lib/farside-shmem.map.$$
@@ -100,16 +102,21 @@ done
 wrapped="$wrapped thrd_create thrd_join thrd_detach call_once mtx_lock mtx_trylock mtx_timedlock \
 mtx_unlock cnd_wait cnd_timedwait cnd_signal cnd_broadcast"
 
-# The compiler wrappers find what belongs to them wherever the whole was moved to.
-for pair in oshcc:cc oshc++:c++; do
-    wrapper=$bin/farside-${pair%%:*} compiler=${pair#*:} more=
+# The compiler wrappers find what belongs to them wherever the whole was moved to. The compilers
+# behind them are what FARSIDE_CC and FARSIDE_CXX name, or CC and CXX.
+for triple in oshcc:cc:CC oshc++:c++:CXX; do
+    wrapper=$bin/farside-${triple%%:*} variable=${triple##*:} more=
+    compiler=${triple#*:} compiler=${compiler%:*}
     [ "$compiler" = cc ] || more=-lstdc++
     cat >"$wrapper" <<END
 #!/bin/sh
 # Compiles and links OpenSHMEM programs: takes the arguments of $compiler, adds its own.
 # --showme prints the whole command.
-prefix=\$(cd "\$(dirname "\$(readlink -f "\$0")")/.." && pwd)
-compiler=\${$(echo "$compiler" | tr 'c+' 'CX'):-$compiler}
+self=\$(readlink -f "\$0")
+prefix=\$(cd "\$(dirname "\$self")/.." && pwd)
+compiler=\${FARSIDE_$variable:-\${$variable:-$compiler}}
+# With \`make $variable=farside-${triple%%:*}\` that is this wrapper itself.
+[ "\$(readlink -f "\$(command -v "\$compiler")")" != "\$self" ] || compiler=$compiler
 link="-L\$prefix/$libdir -lfarside-shmem$wrapper_rpath"
 instrumented= links=yes openmp=
 for argument; do

@@ -84,7 +84,7 @@ fn told(handle: farside_epoch_t) -> Result<ToldEpoch> {
     let entry = EPOCHS.get(handle.id)?;
     let (window, context) = (&entry.window, context(entry.context)?);
     // In an operation of the two-sided design those of others may be served.
-    let is_direct = context.context().watch().is_some() && window.design() == "direct";
+    let is_direct = context.context().probe().is_some() && window.design() == "direct";
     Ok(ToldEpoch { window, _told: is_direct.then(|| context.told()) })
 }
 

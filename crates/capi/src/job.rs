@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 
-use farside::fabric::{Atomicity, Foreign, Watch};
+use farside::fabric::{Atomicity, Foreign, Probe, ProbeEvent};
 use farside::raw::Request;
 use farside::{Context, Error, Exchange, ExitCause, PeerState, Rank, Result, World};
 
@@ -115,20 +115,22 @@ impl ContextEntry {
     #[inline]
     pub(crate) fn told(&self) -> Told<'_> {
         let context = self.context();
-        if let Some(watch) = context.watch() {
-            self.tell(watch.as_ref());
+        if let Some(probe) = context.probe() {
+            self.tell(probe.as_ref());
         }
         Told { context }
     }
 
     #[cold]
-    fn tell(&self, watch: &dyn Watch) {
+    fn tell(&self, probe: &dyn Probe) {
         let address = caller::address().unwrap_or(0);
         let mut places = self.places.borrow_mut();
-        let number = || watch.place(&caller::name(address, "farside"));
+        let name = || caller::name(address, "farside");
+        let number = || probe.event(ProbeEvent::NamePlace(&name())).unwrap_or(0) as u32;
         let place = *places.entry(address).or_insert_with(number);
         let (is_put, is_nonblocking, atomicity) = (false, false, Atomicity::default());
-        watch.foreign(Some(Foreign { place, is_put, is_nonblocking, atomicity }));
+        let foreign = Foreign { place, is_put, is_nonblocking, atomicity };
+        probe.event(ProbeEvent::Foreign(Some(foreign)));
     }
 
     /// Returns the world, of which collectives and allocations are.
@@ -193,9 +195,7 @@ impl Deref for Told<'_> {
 impl Drop for Told<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(watch) = self.context.watch() {
-            watch.foreign(None);
-        }
+        self.context.tell(|| ProbeEvent::Foreign(None));
     }
 }
 

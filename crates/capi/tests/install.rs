@@ -1,6 +1,7 @@
 //! What `install.sh` installs: a library that shows its functions and nothing else, and what build
 //! tools want to know of it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,7 +21,9 @@ fn installed(name: &str) -> Prefix {
     let name = format!("{name}-{}", std::process::id());
     let prefix = Prefix(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     let archive = libraries().join("libfarside_c.a");
+    // Whoever installs may keep new files from others.
     let ran = run(command("sh")
+        .args(["-c", "umask 077; exec sh \"$0\" \"$@\""])
         .arg(here("install.sh"))
         .arg(archive)
         .args([env!("CARGO_PKG_VERSION")])
@@ -67,6 +70,43 @@ fn the_library_shows_its_functions_and_nothing_else() {
     assert!(dynamic.contains("soname: [libfarside.so.0]"), "{dynamic}");
     for (link, to) in [("libfarside.so.0", &*library), ("libfarside.so", &*library)] {
         assert_eq!(lib.join(link).canonicalize().unwrap(), to.canonicalize().unwrap());
+    }
+}
+
+#[test]
+fn everybody_can_read_what_is_installed() {
+    let prefix = installed("read");
+    let mut left = vec![prefix.0.clone()];
+    while let Some(path) = left.pop() {
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        let wanted = if path.is_dir() || mode & 0o100 != 0 { 0o055 } else { 0o044 };
+        assert_eq!(mode & wanted, wanted, "{}: {mode:o}", path.display());
+        if path.is_dir() {
+            left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+}
+
+#[test]
+fn a_compiler_that_is_the_wrapper_itself_is_none() {
+    let prefix = installed("itself");
+    for (wrapper, variable, compiler) in [("farside-cc", "CC", "cc"), ("farside-c++", "CXX", "c++")]
+    {
+        let path = prefix.0.join("bin").join(wrapper);
+        // A link has another name.
+        let link = prefix.0.join(format!("link-to-{wrapper}"));
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let shown = |variables: &[(&str, &Path)]| {
+            let mut shown = Command::new(&path);
+            shown.args(["--showme", "x"]).envs(variables.iter().copied());
+            output(&mut shown).split_whitespace().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(shown(&[]), compiler);
+        assert_eq!(shown(&[(variable, &path)]), compiler);
+        assert_eq!(shown(&[(variable, &link)]), compiler);
+        assert_eq!(shown(&[(variable, Path::new("other"))]), "other");
+        let own = format!("FARSIDE_{variable}");
+        assert_eq!(shown(&[(variable, &path), (&own, Path::new("other"))]), "other");
     }
 }
 

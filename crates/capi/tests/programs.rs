@@ -1,5 +1,8 @@
 //! Programs in C and C++: compiled with all warnings, and run over every fabric and launcher.
 
+#[path = "programs/faults.rs"]
+mod faults;
+
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;

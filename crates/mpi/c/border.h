@@ -47,6 +47,7 @@ struct window {
     MPI_Aint size;
     int unit;
     void *block;            /* memory to give back, or null */
+    bool has_met;           /* all members have come to free it */
     struct farside_mpi_part *parts;
     struct farside_mpi_near *near;      /* null if there are several threads */
     bool is_shared;
@@ -101,6 +102,7 @@ static inline struct window *window_of(MPI_Win win)
 
 /* info.c */
 void info_start(struct window *window, MPI_Info given);
+uint64_t info_alignment(MPI_Info info);     /* that memory of the job is to have */
 
 /* types.c: null, and an MPI error, if the type cannot be used. */
 struct type_entry {

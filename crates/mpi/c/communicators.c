@@ -11,10 +11,10 @@ static int share(void *comm, uint64_t *word)
     return PMPI_Bcast(word, 8, MPI_BYTE, 0, communicator->own);
 }
 
-static int meet(void *comm)
+static int least(void *comm, uint64_t *word)
 {
     struct communicator *communicator = comm;
-    return PMPI_Barrier(communicator->own);
+    return PMPI_Allreduce(MPI_IN_PLACE, word, 1, MPI_UINT64_T, MPI_MIN, communicator->own);
 }
 
 /* A communicator of the program is freed: its windows may go on. */
@@ -56,7 +56,7 @@ static int *world_ranks(MPI_Comm comm, int size)
 /* A team of the members. Collective. */
 int communicator_team(struct communicator *communicator, void **team)
 {
-    struct farside_mpi_meeting meeting = { communicator, share, meet };
+    struct farside_mpi_meeting meeting = { communicator, share, least };
     return farside_mpi_team(communicator->world_ranks, (size_t)communicator->size, &meeting, team);
 }
 
@@ -73,7 +73,9 @@ struct communicator *communicator_of(MPI_Comm comm)
     leave();
     PMPI_Comm_get_attr(comm, key, &communicator, &found);
     if (found) {
+        enter();
         communicator->uses++;
+        leave();
         return communicator;
     }
     communicator = calloc(1, sizeof *communicator);
@@ -117,15 +119,16 @@ static void destroy(struct communicator *communicator)
 /* Collective: MPI_Comm_free and MPI_Win_free are. */
 void communicator_release(struct communicator *communicator)
 {
-    if (--communicator->uses > 0 || !is_running)
-        return;
     enter();
-    struct communicator **link = &all;
-    while (*link != communicator)
-        link = &(*link)->next;
-    *link = communicator->next;
+    bool is_last = --communicator->uses == 0 && is_running;
+    for (struct communicator **link = &all; is_last; link = &(*link)->next)
+        if (*link == communicator) {
+            *link = communicator->next;
+            break;
+        }
     leave();
-    destroy(communicator);
+    if (is_last)
+        destroy(communicator);
 }
 
 /* Frees what is left, at the end. */

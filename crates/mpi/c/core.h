@@ -48,7 +48,7 @@ void *farside_mpi_address(int rank, uint64_t offset);
 struct farside_mpi_meeting {
     void *comm;
     int (*share)(void *comm, uint64_t *word);
-    int (*meet)(void *comm);
+    int (*least)(void *comm, uint64_t *word);
 };
 int farside_mpi_team(const int *ranks, size_t count, const struct farside_mpi_meeting *meeting,
                      void **team);
@@ -75,6 +75,10 @@ int farside_mpi_window_near(const void *window, struct farside_mpi_near *near);
 void farside_mpi_note_stores(void);
 /* Says that the border has got bytes of near memory by itself, where ranks outnumber processors. */
 void farside_mpi_note_fetch(const void *near, const void *got, uint64_t bytes);
+/* Completes what this process has put through any window; if it fails, the others still wait. */
+int farside_mpi_window_complete(void *window);
+/* Returns when all members have called it. */
+int farside_mpi_window_meet(void *window);
 /* After an error the window is gone, too; null in its place makes all calls on it fail. */
 int farside_mpi_window_free(void *window);
 int farside_mpi_window_is_idle(void *window);
@@ -152,7 +156,7 @@ int farside_mpi_compare_and_swap(void *window, const void *expected, const void 
 /* Synchronization. */
 int farside_mpi_lock(void *window, int target, int exclusive);
 int farside_mpi_unlock(void *window, int target);
-int farside_mpi_lock_all(void *window);
+int farside_mpi_lock_all(void *window, int is_shared);
 int farside_mpi_unlock_all(void *window);
 int farside_mpi_flush(void *window, int target);
 int farside_mpi_flush_near(const void *window, int target);    /* or NOT_NEAR */

@@ -1,4 +1,5 @@
 /* The hints of windows: what was given, with the standard's defaults for the rest. */
+#include <stdlib.h>
 #include <string.h>
 #include "border.h"
 
@@ -34,6 +35,21 @@ void info_start(struct window *window, MPI_Info given)
         if (window->is_shared || strcmp(defaults[i].key, "alloc_shared_noncontig") != 0)
             PMPI_Info_set(window->info, defaults[i].key, defaults[i].value);
     merge(window->info, given);
+}
+
+uint64_t info_alignment(MPI_Info info)
+{
+    enum { LINE = 64, PAGE = 4096 };
+    char value[MPI_MAX_INFO_VAL + 1];
+    int found = 0;
+    if (info != MPI_INFO_NULL)
+        PMPI_Info_get(info, "mpi_minimum_memory_alignment", MPI_MAX_INFO_VAL, value, &found);
+    unsigned long wanted = found ? strtoul(value, NULL, 10) : 0;
+    uint64_t alignment = LINE;
+    /* A hint that asks for more than a page is not followed further: the heap begins at one. */
+    while (alignment < PAGE && alignment < wanted)
+        alignment *= 2;
+    return alignment;
 }
 
 API int MPI_Win_set_info(MPI_Win win, MPI_Info info)

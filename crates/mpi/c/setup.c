@@ -129,6 +129,32 @@ static void progress(void)
     PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &flag, MPI_STATUS_IGNORE);
 }
 
+static void finish(void);
+
+static int copy_not(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag)
+{
+    (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
+static int end(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)comm, (void)keyval, (void)value, (void)extra;
+    finish();
+    return MPI_SUCCESS;
+}
+
+/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, the one that was set first last. So
+ * the program's callbacks find their windows and their memory, and the library ends behind them. */
+static void finish_at_the_end(void)
+{
+    int key;
+    PMPI_Comm_create_keyval(copy_not, end, &key, NULL);
+    PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    PMPI_Comm_free_keyval(&key);
+}
+
 static void start(void)
 {
     const char *wanted = getenv("FARSIDE_MPI");
@@ -158,6 +184,7 @@ static void start(void)
         return;
     }
     types_start();
+    finish_at_the_end();
     is_running = true;
     counts_waits = is_set("FARSIDE_MPI_SUMMARY");
     yields = farside_mpi_is_crowded();
@@ -205,17 +232,11 @@ API int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     return code;
 }
 
-API int MPI_Finalize(void)
-{
-    finish();
-    return REAL(MPI_Finalize)();
-}
-
 API int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *base)
 {
     if (is_running && size > 0) {
         void *block;
-        if (farside_mpi_take((uint64_t)size, 64, &block) == 0) {
+        if (farside_mpi_take((uint64_t)size, info_alignment(info), &block) == 0) {
             *(void **)base = block;
             return MPI_SUCCESS;
         }
@@ -234,7 +255,6 @@ API int MPI_Free_mem(void *base)
 
 /* Fortran's calls of Open MPI, and tools, use these names. */
 ALSO(MPI_Alloc_mem)
-ALSO(MPI_Finalize)
 ALSO(MPI_Free_mem)
 ALSO(MPI_Init)
 ALSO(MPI_Init_thread)

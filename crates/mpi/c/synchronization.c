@@ -14,11 +14,30 @@
         code = call; \
     }
 
+#ifdef OPEN_MPI
+enum { CHECKS_ASSERTIONS = 1 };
+#else
+enum { CHECKS_ASSERTIONS = 0 };     /* MPICH ignores them, and so may its programs */
+#endif
+
+/* Refuses assertions that the call does not have. */
+static int check_assert(MPI_Win win, const char *call, int assert, int known)
+{
+    if (CHECKS_ASSERTIONS && (assert & ~known) != 0)
+        return fail_window(win, MPI_ERR_ASSERT, call, "an assertion that this call does not have");
+    return MPI_SUCCESS;
+}
+
 API int MPI_Win_fence(int assert, MPI_Win win)
 {
     struct window *window = window_of(win);
     if (window == NULL)
         return REAL(MPI_Win_fence)(assert, win);
+    int error = check_assert(win, "MPI_Win_fence", assert,
+                             MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE
+                             | MPI_MODE_NOSUCCEED);
+    if (error != MPI_SUCCESS)
+        return error;
     WAITS(code, farside_mpi_fence(window->core, (assert & MPI_MODE_NOSUCCEED) != 0))
     return done(window, "MPI_Win_fence", code);
 }
@@ -62,14 +81,19 @@ API int MPI_Win_post(MPI_Group group, int assert, MPI_Win win)
 {
     if (window_of(win) == NULL)
         return REAL(MPI_Win_post)(group, assert, win);
-    return with_group(group, win, "MPI_Win_post", farside_mpi_post);
+    int error = check_assert(win, "MPI_Win_post", assert,
+                             MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT);
+    return error != MPI_SUCCESS ? error
+                                : with_group(group, win, "MPI_Win_post", farside_mpi_post);
 }
 
 API int MPI_Win_start(MPI_Group group, int assert, MPI_Win win)
 {
     if (window_of(win) == NULL)
         return REAL(MPI_Win_start)(group, assert, win);
-    return with_group(group, win, "MPI_Win_start", farside_mpi_begin);
+    int error = check_assert(win, "MPI_Win_start", assert, MPI_MODE_NOCHECK);
+    return error != MPI_SUCCESS ? error
+                                : with_group(group, win, "MPI_Win_start", farside_mpi_begin);
 }
 
 /* Mostly there is nothing to wait for. */
@@ -131,6 +155,9 @@ API int MPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
     if (lock_type != MPI_LOCK_EXCLUSIVE && lock_type != MPI_LOCK_SHARED)
         return fail_window(win, MPI_ERR_LOCKTYPE, "MPI_Win_lock",
                            "the type is neither MPI_LOCK_EXCLUSIVE nor MPI_LOCK_SHARED");
+    int error = check_assert(win, "MPI_Win_lock", assert, MPI_MODE_NOCHECK);
+    if (error != MPI_SUCCESS)
+        return error;
     /* With MPI_MODE_NOCHECK nothing is in the way, and the lock is taken at once. */
     WAITS(code, farside_mpi_lock(window->core, rank, lock_type == MPI_LOCK_EXCLUSIVE))
     return done(window, "MPI_Win_lock", code);
@@ -141,7 +168,10 @@ API int MPI_Win_lock_all(int assert, MPI_Win win)
     struct window *window = window_of(win);
     if (window == NULL)
         return REAL(MPI_Win_lock_all)(assert, win);
-    WAITS(code, farside_mpi_lock_all(window->core))
+    int error = check_assert(win, "MPI_Win_lock_all", assert, MPI_MODE_NOCHECK);
+    if (error != MPI_SUCCESS)
+        return error;
+    WAITS(code, farside_mpi_lock_all(window->core, window->is_shared))
     return done(window, "MPI_Win_lock_all", code);
 }
 

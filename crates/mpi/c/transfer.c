@@ -157,9 +157,12 @@ static int combine(const char *name, struct window *window, const void *origin,
     struct farside_mpi_buffer into = { result, back, (uint64_t)result_count };
     struct farside_mpi_at at = { rank, disp, there, (uint64_t)target_count };
     struct farside_mpi_combination combination = { there->number, operation, fold };
-    if (operation != NOTHING && here->size * from.count != there->size * at.count)
-        return fail(&call, MPI_ERR_TRUNCATE, "origin and target have different lengths");
     uint64_t bytes = there->size * at.count;
+    uint64_t sent = operation == NOTHING ? bytes : here->size * from.count;
+    if (sent > bytes)
+        return fail(&call, MPI_ERR_TRUNCATE, "more bytes are sent than there is room for");
+    if (fetches && (sent != bytes || back->size * into.count < bytes))
+        return fail(&call, MPI_ERR_TRUNCATE, "origin, result and target have different lengths");
     count_operation(bytes);
     return done(window, name, farside_mpi_accumulate(window->core, &from, fetches ? &into : NULL,
                                                      &at, &combination));

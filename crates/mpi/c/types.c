@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "border.h"
+#include "contents.h"
 
 /* Entries by handle, in a table with room to spare. They stay where they are. */
 static struct type_entry **table;
@@ -177,6 +178,11 @@ static uint32_t number_of(MPI_Datatype type, size_t bytes)
         return integer(bytes, true);
     if (type == MPI_LOGICAL || type == MPI_CHARACTER)
         return integer(bytes, false);
+#ifdef MPI_LOGICAL1
+    if (type == MPI_LOGICAL1 || type == MPI_LOGICAL2 || type == MPI_LOGICAL4
+        || type == MPI_LOGICAL8)
+        return integer(bytes, false);
+#endif
     if (type == MPI_REAL || type == MPI_DOUBLE_PRECISION || type == MPI_REAL4
         || type == MPI_REAL8)
         return floating(bytes);
@@ -257,11 +263,12 @@ static int add_some(MPI_Datatype type, int64_t offset, int64_t count, int64_t st
     return error;
 }
 
-static int add_subarray(const int *integers, MPI_Datatype type, int64_t extent, int64_t offset,
+static int add_subarray(const struct contents *c, int64_t extent, int64_t offset,
                         struct collection *all)
 {
-    int dimensions = integers[0], order = integers[1 + 3 * dimensions];
-    const int *sizes = integers + 1, *counts = sizes + dimensions, *starts = counts + dimensions;
+    MPI_Datatype type = c->types[0];
+    int dimensions = (int)c->numbers[0], order = c->order;
+    const int64_t *sizes = c->sizes, *counts = sizes + dimensions, *starts = counts + dimensions;
     int64_t strides[64] = { 0 }, at[64] = { 0 }, step = extent;
     if (dimensions > 64)
         return MPI_ERR_TYPE;
@@ -301,6 +308,8 @@ static int add_by_packing(MPI_Datatype type, int64_t offset, struct collection *
     int size, position, passes = 0;
     PMPI_Type_get_true_extent(type, &lowest, &span);
     PMPI_Type_size(type, &size);
+    if (size < 0)
+        return MPI_ERR_TYPE;    /* more bytes than an int counts */
     uint64_t *places = calloc((size_t)size + 1, sizeof *places);
     unsigned char *from = malloc((size_t)span + 1), *packed = malloc((size_t)size + 1);
     while (passes < 8 && ((uint64_t)span >> (8 * passes)) != 0)
@@ -321,18 +330,10 @@ static int add_by_packing(MPI_Datatype type, int64_t offset, struct collection *
     return MPI_SUCCESS;
 }
 
-struct contents {
-    int *integers;
-    MPI_Aint *addresses;
-    MPI_Datatype *types;
-    int integer_count, address_count, type_count, combiner;
-};
-
 static int add_contents(const struct contents *c, MPI_Datatype type, int64_t offset,
                         struct collection *all)
 {
-    const int *n = c->integers;
-    const MPI_Aint *a = c->addresses;
+    const int64_t *n = c->numbers, *a = c->places;
     MPI_Aint lowest, extent = 0;
     int error = MPI_SUCCESS;
     if (c->type_count > 0)
@@ -375,7 +376,7 @@ static int add_contents(const struct contents *c, MPI_Datatype type, int64_t off
         }
         return error;
     case MPI_COMBINER_SUBARRAY:
-        return add_subarray(n, c->types[0], extent, offset, all);
+        return add_subarray(c, extent, offset, all);
     case MPI_COMBINER_DARRAY: {
         /* The kind of its numbers is that of one element. */
         struct collection one = { .fills_gaps = all->fills_gaps };
@@ -405,31 +406,14 @@ static int add_contents(const struct contents *c, MPI_Datatype type, int64_t off
 static int add(MPI_Datatype type, int64_t offset, struct collection *all)
 {
     struct contents c;
-    int error = PMPI_Type_get_envelope(type, &c.integer_count, &c.address_count, &c.type_count,
-                                       &c.combiner);
+    int error = open_contents(type, &c);
     if (error != MPI_SUCCESS)
         return error;
-    if (c.combiner == MPI_COMBINER_NAMED) {
+    if (c.combiner == MPI_COMBINER_NAMED)
         add_named(type, offset, all);
-        return MPI_SUCCESS;
-    }
-    c.integers = malloc(sizeof(int) * (size_t)(c.integer_count + 1));
-    c.addresses = malloc(sizeof(MPI_Aint) * (size_t)(c.address_count + 1));
-    c.types = malloc(sizeof(MPI_Datatype) * (size_t)(c.type_count + 1));
-    error = PMPI_Type_get_contents(type, c.integer_count, c.address_count, c.type_count,
-                                   c.integers, c.addresses, c.types);
-    if (error == MPI_SUCCESS) {
+    else
         error = add_contents(&c, type, offset, all);
-        for (int i = 0; i < c.type_count; i++) {
-            int integers, addresses, types, combiner;
-            PMPI_Type_get_envelope(c.types[i], &integers, &addresses, &types, &combiner);
-            if (combiner != MPI_COMBINER_NAMED)
-                PMPI_Type_free(&c.types[i]);
-        }
-    }
-    free(c.integers);
-    free(c.addresses);
-    free(c.types);
+    close_contents(&c);
     return error;
 }
 
@@ -495,9 +479,7 @@ static struct type_entry *make(MPI_Datatype type, int *error)
         table_count++;
     }
     **slot = made;
-    int integers, addresses, types, combiner;
-    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-    if (combiner != MPI_COMBINER_NAMED)
+    if (!is_predefined(combiner_of(type)))
         PMPI_Type_set_attr(type, key, *slot);
     return *slot;
 }

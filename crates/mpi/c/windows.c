@@ -1,4 +1,5 @@
 /* Windows: made, asked about and freed. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include "border.h"
@@ -24,11 +25,14 @@ static struct window *find(MPI_Win win)
     return NULL;
 }
 
+/* A window with the same handle is one that a thread has just freed, and is about to forget: its
+ * place is taken. */
 static void insert(struct window *window)
 {
     size_t at = slot_of(window->real);
-    while (table[at] != NULL)
+    while (table[at] != NULL && table[at]->real != window->real)
         at = (at + 1) & (table_size - 1);
+    table_count += table[at] == NULL;
     table[at] = window;
 }
 
@@ -38,6 +42,7 @@ static void rebuild(size_t size, const struct window *without)
     struct window **before = table;
     size_t count = table_size;
     table_size = size;
+    table_count = 0;
     table = calloc(size, sizeof *table);
     for (size_t i = 0; i < count; i++)
         if (before[i] != NULL && before[i] != without)
@@ -69,7 +74,6 @@ static void remember(struct window *window)
     if (2 * (table_count + 1) > table_size)
         rebuild(table_size == 0 ? 64 : table_size * 2, NULL);
     insert(window);
-    table_count++;
     leave();
 }
 
@@ -78,7 +82,6 @@ static void forget(struct window *window)
     enter();
     last_window = NULL;
     rebuild(table_size, window);
-    table_count--;
     leave();
 }
 
@@ -89,6 +92,8 @@ static int carrier(MPI_Win *win)
     static MPI_Comm self;
     static bool has_self;
     void *base;
+    /* Threads that make windows at once take turns: they are made over one communicator. */
+    enter();
     if (!has_self) {
         PMPI_Comm_split(MPI_COMM_SELF, 0, 0, &self);
         PMPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
@@ -101,6 +106,7 @@ static int carrier(MPI_Win *win)
         error = REAL(MPI_Win_allocate)(0, 1, MPI_INFO_NULL, self, &base, win);
     if (error != MPI_SUCCESS)
         error = REAL(MPI_Win_create)(NULL, 0, 1, MPI_INFO_NULL, self, win);
+    leave();
     return error;
 }
 
@@ -133,52 +139,80 @@ static void refuse(struct offer *offer, int class, const char *text)
     strncpy(offer->text, text, sizeof offer->text - 1);
 }
 
+/* Gathers what all members bring, and the error of one that has any. Collective. */
+static int compare(struct offer *offer, struct farside_mpi_part *parts)
+{
+    struct communicator *communicator = offer->communicator;
+    struct { struct farside_mpi_part part; int error; } mine = { offer->part, offer->error }, *all;
+    all = calloc((size_t)communicator->size, sizeof *all);
+    int error = class_of(farside_mpi_gather(communicator->team, &mine, sizeof mine, all));
+    if (error != MPI_SUCCESS)
+        refuse(offer, error, farside_mpi_error_text());
+    for (int i = 0; i < communicator->size; i++) {
+        parts[i] = all[i].part;
+        if (all[i].error != MPI_SUCCESS)
+            error = all[i].error;
+    }
+    free(all);
+    return error;
+}
+
+/* Makes what a window has besides its parts. What members make together fails on all of them; the
+ * window of MPI may fail on one. Collective. */
+static void build(struct offer *offer, struct window *window)
+{
+    struct communicator *communicator = offer->communicator;
+    int code = has_threads ? communicator_team(communicator, &window->team) : 0;
+    if (code == 0)
+        code = farside_mpi_window(has_threads ? window->team : communicator->team, window->parts,
+                                  &window->core);
+    if (code != 0) {
+        refuse(offer, class_of(code), farside_mpi_error_text());
+        return;
+    }
+    window->near = calloc((size_t)communicator->size, sizeof *window->near);
+    if (!farside_mpi_window_near(window->core, window->near)) {
+        free(window->near);
+        window->near = NULL;
+    }
+    if (carrier(&window->real) != MPI_SUCCESS) {
+        window->real = MPI_WIN_NULL;
+        refuse(offer, MPI_ERR_WIN, "MPI makes no window to carry the handle");
+    }
+}
+
+/* Frees what there is of a window. Collective: members have come equally far with what they make
+ * together. */
+static void abandon(struct offer *offer, struct window *window)
+{
+    if (window->core != NULL)
+        farside_mpi_window_free(window->core);
+    if (window->team != NULL)
+        farside_mpi_team_free(window->team);
+    if (window->real != MPI_WIN_NULL)
+        REAL(MPI_Win_free)(&window->real);
+    if (offer->block != NULL)
+        farside_mpi_give(offer->block);
+    communicator_release(offer->communicator);
+    free(window->near);
+    free(window->parts);
+    free(window);
+}
+
 /* Makes the window from what all members bring. Fails on all if it does on one. */
 static int conclude(struct offer *offer, MPI_Win *win)
 {
     struct communicator *communicator = offer->communicator;
     struct window *window = calloc(1, sizeof *window);
-    struct { struct farside_mpi_part part; int error; } mine = { offer->part, offer->error }, *all;
-    all = calloc((size_t)communicator->size, sizeof *all);
     window->parts = calloc((size_t)communicator->size, sizeof *window->parts);
-    int error = class_of(farside_mpi_gather(communicator->team, &mine, sizeof mine, all));
-    if (error != MPI_SUCCESS)
-        refuse(offer, error, farside_mpi_error_text());
-    for (int i = 0; i < communicator->size; i++) {
-        window->parts[i] = all[i].part;
-        if (all[i].error != MPI_SUCCESS)
-            error = all[i].error;
-    }
-    free(all);
+    window->real = MPI_WIN_NULL;
+    int error = compare(offer, window->parts);
     if (error == MPI_SUCCESS) {
-        int code = has_threads ? communicator_team(communicator, &window->team) : 0;
-        if (code == 0)
-            code = farside_mpi_window(has_threads ? window->team : communicator->team,
-                                      window->parts, &window->core);
-        if (code != 0) {
-            error = class_of(code);
-            refuse(offer, error, farside_mpi_error_text());
-        }
-    }
-    if (error == MPI_SUCCESS) {
-        window->near = calloc((size_t)communicator->size, sizeof *window->near);
-        if (!farside_mpi_window_near(window->core, window->near)) {
-            free(window->near);
-            window->near = NULL;
-        }
-        error = carrier(&window->real);
-        if (error != MPI_SUCCESS) {
-            refuse(offer, MPI_ERR_WIN, "MPI makes no window to carry the handle");
-            farside_mpi_window_free(window->core);
-        }
+        build(offer, window);
+        error = compare(offer, window->parts);
     }
     if (error != MPI_SUCCESS) {
-        if (offer->block != NULL)
-            farside_mpi_give(offer->block);
-        communicator_release(communicator);
-        free(window->near);
-        free(window->parts);
-        free(window);
+        abandon(offer, window);
         return fail_comm(offer->comm, error, offer->call,
                          offer->error ? offer->text : "another member had an error");
     }
@@ -212,24 +246,28 @@ static bool begin(struct offer *offer, const char *call, MPI_Comm comm, MPI_Info
     return true;
 }
 
-static void check_size(struct offer *offer, MPI_Aint size, int unit)
+static void check_size(struct offer *offer, MPI_Aint size, MPI_Aint unit)
 {
     offer->size = size;
-    offer->unit = unit;
+    offer->unit = (int)unit;
     offer->part.unit = (uint32_t)unit;
     offer->part.bytes = (uint64_t)size;
     if (size < 0)
         refuse(offer, MPI_ERR_SIZE, "the size of a window is negative");
     else if (unit <= 0)
         refuse(offer, MPI_ERR_DISP, "the displacement unit of a window is not positive");
+    else if (unit > INT_MAX)
+        refuse(offer, MPI_ERR_DISP, "the displacement unit of a window is more than an int holds");
 }
 
 /* Memory of the job for this member. */
 static void take(struct offer *offer, uint64_t bytes)
 {
-    uint64_t align = bytes >= 4096 ? 4096 : 64;
+    uint64_t align = info_alignment(offer->info);
     if (offer->error != MPI_SUCCESS)
         return;
+    if (bytes >= 4096 && align < 4096)
+        align = 4096;
     if (farside_mpi_take(bytes, align, &offer->block) != 0) {
         refuse(offer, MPI_ERR_NO_MEM, farside_mpi_error_text());
         return;
@@ -273,24 +311,14 @@ static void serve_if_needed(struct offer *offer)
         refuse(offer, MPI_ERR_OTHER, farside_mpi_error_text());
 }
 
-static int allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *baseptr,
-                    MPI_Win *win, const char *call)
+static int allocate(struct offer *offer, MPI_Aint size, MPI_Aint unit, void *baseptr, MPI_Win *win)
 {
-    struct offer offer;
-    if (!begin(&offer, call, comm, info, MPI_WIN_FLAVOR_ALLOCATE))
-        return REAL(MPI_Win_allocate)(size, unit, info, comm, baseptr, win);
-    check_size(&offer, size, unit);
-    take(&offer, (uint64_t)size);
-    int error = conclude(&offer, win);
+    check_size(offer, size, unit);
+    take(offer, (uint64_t)size);
+    int error = conclude(offer, win);
     if (error == MPI_SUCCESS)
-        *(void **)baseptr = offer.base;
+        *(void **)baseptr = offer->base;
     return error;
-}
-
-API int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr,
-                         MPI_Win *win)
-{
-    return allocate(size, disp_unit, info, comm, baseptr, win, "MPI_Win_allocate");
 }
 
 /* Whether loads and stores reach the memory of all members, as they must. */
@@ -302,60 +330,59 @@ static bool all_near(const struct communicator *communicator)
     return true;
 }
 
-API int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
-                                void *baseptr, MPI_Win *win)
+/* Gathers a word of each member; what there is after an error is not used. Collective. */
+static void gather_word(struct offer *offer, int64_t mine, int64_t *all)
 {
-    struct offer offer;
-    if (!begin(&offer, "MPI_Win_allocate_shared", comm, info, MPI_WIN_FLAVOR_SHARED))
-        return REAL(MPI_Win_allocate_shared)(size, disp_unit, info, comm, baseptr, win);
-    struct communicator *communicator = offer.communicator;
-    check_size(&offer, size, disp_unit);
-    if (offer.error == MPI_SUCCESS && !all_near(communicator))
-        refuse(&offer, MPI_ERR_RMA_SHARED, "members are on several nodes: split the communicator "
-                                           "with MPI_COMM_TYPE_SHARED");
-    if (info_is(info, "alloc_shared_noncontig", "true")) {
-        take(&offer, (uint64_t)(size > 0 ? size : 0));
+    if (farside_mpi_gather(offer->communicator->team, &mine, sizeof mine, all) != 0)
+        refuse(offer, MPI_ERR_OTHER, farside_mpi_error_text());
+}
+
+static int allocate_shared(struct offer *offer, MPI_Aint size, MPI_Aint unit, void *baseptr,
+                           MPI_Win *win)
+{
+    struct communicator *communicator = offer->communicator;
+    check_size(offer, size, unit);
+    if (offer->error == MPI_SUCCESS && !all_near(communicator))
+        refuse(offer, MPI_ERR_RMA_SHARED, "members are on several nodes: split the communicator "
+                                          "with MPI_COMM_TYPE_SHARED");
+    if (info_is(offer->info, "alloc_shared_noncontig", "true")) {
+        take(offer, (uint64_t)(size > 0 ? size : 0));
     } else {
         /* All parts lie one behind the other, in memory of the first member. */
-        int64_t mine = offer.error == MPI_SUCCESS ? size : -1;
+        int64_t mine = offer->error == MPI_SUCCESS ? size : -1;
         int64_t *sizes = calloc((size_t)communicator->size, sizeof *sizes);
-        farside_mpi_gather(communicator->team, &mine, sizeof mine, sizes);
+        gather_word(offer, mine, sizes);
         uint64_t total = 0, before = 0;
         for (int i = 0; i < communicator->size; i++) {
             before += i < communicator->rank && sizes[i] > 0 ? (uint64_t)sizes[i] : 0;
             total += sizes[i] > 0 ? (uint64_t)sizes[i] : 0;
         }
         if (communicator->rank == 0)
-            take(&offer, total);
-        mine = (int64_t)offer.part.start;
-        farside_mpi_gather(communicator->team, &mine, sizeof mine, sizes);
+            take(offer, total);
+        gather_word(offer, (int64_t)offer->part.start, sizes);
         int owner = communicator->world_ranks[0];
-        offer.part.owner = (uint32_t)owner;
-        offer.part.start = (uint64_t)sizes[0] + before;
-        offer.base = farside_mpi_address(owner, offer.part.start);
+        offer->part.owner = (uint32_t)owner;
+        offer->part.start = (uint64_t)sizes[0] + before;
+        offer->base = farside_mpi_address(owner, offer->part.start);
         free(sizes);
     }
-    int error = conclude(&offer, win);
+    int error = conclude(offer, win);
     if (error == MPI_SUCCESS)
-        *(void **)baseptr = offer.base;
+        *(void **)baseptr = offer->base;
     return error;
 }
 
-API int MPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
-                       MPI_Win *win)
+static int create(struct offer *offer, void *base, MPI_Aint size, MPI_Aint unit, MPI_Win *win)
 {
-    struct offer offer;
-    if (!begin(&offer, "MPI_Win_create", comm, info, MPI_WIN_FLAVOR_CREATE))
-        return REAL(MPI_Win_create)(base, size, disp_unit, info, comm, win);
-    check_size(&offer, size, disp_unit);
-    offer.base = base;
-    bool is_of_job = size > 0 && farside_mpi_offset(base, (uint64_t)size, &offer.part.start);
+    check_size(offer, size, unit);
+    offer->base = base;
+    bool is_of_job = size > 0 && farside_mpi_offset(base, (uint64_t)size, &offer->part.start);
     if (size != 0 && !is_of_job) {
-        offer.part.kind = PART_OF_PROCESS;
-        offer.part.start = (uint64_t)(uintptr_t)base;
+        offer->part.kind = PART_OF_PROCESS;
+        offer->part.start = (uint64_t)(uintptr_t)base;
     }
-    serve_if_needed(&offer);
-    return conclude(&offer, win);
+    serve_if_needed(offer);
+    return conclude(offer, win);
 }
 
 API int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win)
@@ -401,37 +428,51 @@ API int MPI_Win_free(MPI_Win *win)
     struct window *window = window_of(*win);
     if (window == NULL)
         return REAL(MPI_Win_free)(win);
-    int code = farside_mpi_window_is_idle(window->core);
+    int completed = 0, code = farside_mpi_window_is_idle(window->core);
+    if (code == 0 && !window->has_met) {
+        completed = farside_mpi_window_complete(window->core);
+        code = farside_mpi_window_meet(window->core);
+        if (code != 0) {
+            /* Somebody was lost, for whom the rest would wait. The handle stays, and every call on
+             * it fails. */
+            int error = done(window, "MPI_Win_free", code);
+            farside_mpi_window_free(window->core);
+            window->core = NULL;
+            free(window->near);
+            window->near = NULL;
+            return error;
+        }
+    }
     if (code != 0)
         return done(window, "MPI_Win_free", code);
-    code = farside_mpi_window_free(window->core);
-    if (code != 0) {
-        /* Somebody was lost: MPI's own call would wait for it. The handle stays, and every call on
-         * it fails. */
-        window->core = NULL;
-        free(window->near);
-        window->near = NULL;
-        return done(window, "MPI_Win_free", code);
-    }
+    window->has_met = true;
+    /* What was put to a lost process, which need not be a member, is an error of this member alone:
+     * its handler is called while there is a window, which is then freed as usual. */
+    int told = done(window, "MPI_Win_free", completed);
+    /* The callbacks of the program's attributes find the window as it was; after one that fails it
+     * stays. */
+    int error = REAL(MPI_Win_free)(win);
+    if (error != MPI_SUCCESS)
+        return error;
     forget(window);
+    if (farside_mpi_window_free(window->core) != 0)
+        say("MPI_Win_free: %s", farside_mpi_error_text());
     if (window->team != NULL)
         farside_mpi_team_free(window->team);
     if (window->block != NULL)
         farside_mpi_give(window->block);
-    int error = REAL(MPI_Win_free)(win);
     communicator_release(window->communicator);
     PMPI_Info_free(&window->info);
     free(window->near);
     free(window->parts);
     free(window);
-    return error;
+    return told;
 }
 
-API int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr)
+static int shared_query(struct window *window, int rank, MPI_Aint *size, int *disp_unit,
+                        void *baseptr)
 {
-    struct window *window = window_of(win);
-    if (window == NULL)
-        return REAL(MPI_Win_shared_query)(win, rank, size, disp_unit, baseptr);
+    MPI_Win win = window->real;
     if (!window->is_shared)
         return fail_window(win, MPI_ERR_RMA_FLAVOR, "MPI_Win_shared_query",
                            "the window was not made by MPI_Win_allocate_shared");
@@ -457,6 +498,51 @@ API int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_un
         : farside_mpi_address((int)part->owner, part->start);
     return MPI_SUCCESS;
 }
+
+/* Each call in the form with an int as the unit, and in that with a larger one where the MPI has
+ * it. */
+#define WINDOWS(suffix, unit_t) \
+    API int MPI_Win_allocate##suffix(MPI_Aint size, unit_t unit, MPI_Info info, MPI_Comm comm, \
+                                     void *baseptr, MPI_Win *win) \
+    { \
+        struct offer offer; \
+        if (!begin(&offer, "MPI_Win_allocate", comm, info, MPI_WIN_FLAVOR_ALLOCATE)) \
+            return REAL(MPI_Win_allocate##suffix)(size, unit, info, comm, baseptr, win); \
+        return allocate(&offer, size, unit, baseptr, win); \
+    } \
+    API int MPI_Win_allocate_shared##suffix(MPI_Aint size, unit_t unit, MPI_Info info, \
+                                            MPI_Comm comm, void *baseptr, MPI_Win *win) \
+    { \
+        struct offer offer; \
+        if (!begin(&offer, "MPI_Win_allocate_shared", comm, info, MPI_WIN_FLAVOR_SHARED)) \
+            return REAL(MPI_Win_allocate_shared##suffix)(size, unit, info, comm, baseptr, win); \
+        return allocate_shared(&offer, size, unit, baseptr, win); \
+    } \
+    API int MPI_Win_create##suffix(void *base, MPI_Aint size, unit_t unit, MPI_Info info, \
+                                   MPI_Comm comm, MPI_Win *win) \
+    { \
+        struct offer offer; \
+        if (!begin(&offer, "MPI_Win_create", comm, info, MPI_WIN_FLAVOR_CREATE)) \
+            return REAL(MPI_Win_create##suffix)(base, size, unit, info, comm, win); \
+        return create(&offer, base, size, unit, win); \
+    } \
+    API int MPI_Win_shared_query##suffix(MPI_Win win, int rank, MPI_Aint *size, unit_t *unit, \
+                                         void *baseptr) \
+    { \
+        struct window *window = window_of(win); \
+        int unit_of_part = 0; \
+        if (window == NULL) \
+            return REAL(MPI_Win_shared_query##suffix)(win, rank, size, unit, baseptr); \
+        int error = shared_query(window, rank, size, &unit_of_part, baseptr); \
+        if (error == MPI_SUCCESS) \
+            *unit = unit_of_part; \
+        return error; \
+    }
+
+WINDOWS(, int)
+#if MPI_VERSION >= 4
+WINDOWS(_c, MPI_Aint)
+#endif
 
 API int MPI_Win_get_group(MPI_Win win, MPI_Group *group)
 {
@@ -500,3 +586,9 @@ ALSO(MPI_Win_free)
 ALSO(MPI_Win_get_attr)
 ALSO(MPI_Win_get_group)
 ALSO(MPI_Win_shared_query)
+#if MPI_VERSION >= 4
+ALSO(MPI_Win_allocate_c)
+ALSO(MPI_Win_allocate_shared_c)
+ALSO(MPI_Win_create_c)
+ALSO(MPI_Win_shared_query_c)
+#endif

@@ -1,20 +1,20 @@
 //! Accumulates, fetching or not, and compare-and-swap.
 //!
 //! Elements are updated atomically with respect to all other accumulates. There are two ways, and
-//! which of them is taken depends on nothing but the kind of number and the kind of memory, so that
-//! calls that must exclude each other take the same:
+//! which of them is taken depends on nothing but the kind of number and where it lies, whatever
+//! else the call updates, so that calls that must exclude each other take the same:
 //!
-//! - numbers that farside knows, in memory of the job: its own accumulates;
-//! - all else, which is memory of a process, and numbers that only C knows: read, combined here and
-//!   written, under a lock of the memory's owner.
+//! - numbers that farside knows, aligned, in memory of the job: its own accumulates;
+//! - all else, which is memory of a process, numbers that only C knows, and misaligned ones: read,
+//!   combined here and written, under a lock of the memory's owner.
 
 use std::ffi::{c_int, c_void};
 use std::slice;
 
-use farside::raw::{self, Accumulate, Memory, Number, Piece};
-use farside::{Error, Op, Place, Rank, Result};
+use farside::raw::{self, Accumulate, Number, Piece};
+use farside::{Op, Place, Rank, Result};
 
-use crate::layout::unpack;
+use crate::layout::{Type, unpack};
 use crate::part::{Packed, Part, Target};
 use crate::runtime::Runtime;
 use crate::status::OK;
@@ -76,35 +76,18 @@ fn padded(bytes: &[u8]) -> [u8; 16] {
     operand
 }
 
-#[cold]
-fn not_in_heap() -> Error {
-    Error::Internal("memory of a process was taken for memory of the job".into())
-}
-
 fn by_farside(
     runtime: &Runtime,
-    target: &Target<'_>,
     accumulate: &Accumulate,
-    mut data: &[u8],
-    mut old: Option<&mut [u8]>,
+    (owner, offset): (Rank, u64),
+    data: &[u8],
+    old: Option<&mut [u8]>,
 ) -> Result<()> {
-    let memory = &runtime.heap().memory;
-    for run in target.layout.iter() {
-        let Some((owner, offset)) = target.in_heap(run) else { return Err(not_in_heap()) };
-        let place: Place<'_, u8> = memory.at(owner, offset);
-        let length = if data.is_empty() { 0 } else { run.bytes as usize };
-        let (now, rest) = data.split_at(length);
-        data = rest;
-        match old.take() {
-            None => raw::accumulate(&runtime.world, accumulate, now, place)?,
-            Some(into) => {
-                let (held, rest) = into.split_at_mut(run.bytes as usize);
-                raw::get_accumulate(&runtime.world, accumulate, now, place, held)?;
-                old = Some(rest);
-            }
-        }
+    let place: Place<'_, u8> = runtime.heap().memory.at(owner, offset);
+    match old {
+        None => raw::accumulate(&runtime.world, accumulate, data, place),
+        Some(old) => raw::get_accumulate(&runtime.world, accumulate, data, place, old),
     }
-    Ok(())
 }
 
 /// Reads, combines and writes under the lock of the memory's owner.
@@ -144,19 +127,12 @@ fn under_lock(
     })
 }
 
-/// Runs an update that one step cannot make, under the lock of the memory's owner. The lock is
-/// released whatever the update returns: memory that is not there fails one call, not all others.
+/// Runs an update that one step cannot make, under the lock of the memory's owner: memory that is
+/// not there fails one call, not all others.
 fn while_locked(runtime: &Runtime, owner: Rank, update: impl FnOnce() -> Result<()>) -> Result<()> {
-    let (control, world): (&Memory, _) = (&runtime.control, &runtime.world);
-    let word: Place<'_, u64> = control.at(owner, LOCK).cast();
-    let me = u64::from(world.rank().0) + 1;
-    while world.compare_swap(word, 0, me)? != 0 {
-        world.relax()?;
-    }
+    let _held = runtime.hold(owner, LOCK)?;
     let updated = update();
-    let flushed = world.flush(owner);
-    let released = world.store(word, 0);
-    updated.and(flushed).and(released)
+    updated.and(runtime.world.flush(owner))
 }
 
 /// Combines numbers of `from` with those of the target, and writes what was there before to
@@ -178,6 +154,11 @@ unsafe extern "C" fn farside_mpi_accumulate(
                 true => Packed::There(&[]),
                 false => Packed::new(from.base(), &from.layout()),
             };
+            // As much is combined as was sent.
+            let target = match combination.is_no_op() {
+                true => target,
+                false => target.first(packed.bytes().len()),
+            };
             let mut old = (!result.is_null()).then(|| vec![0; target.layout.bytes() as usize]);
             run(runtime, &target, &combination, packed.bytes(), old.as_deref_mut())?;
             if let Some(old) = old {
@@ -192,17 +173,35 @@ fn run(
     runtime: &Runtime,
     target: &Target<'_>,
     combination: &Combination,
-    data: &[u8],
-    old: Option<&mut [u8]>,
+    mut data: &[u8],
+    mut old: Option<&mut [u8]>,
 ) -> Result<()> {
-    match runtime.accumulates.get(combination) {
-        Some(accumulate)
-            if target.is_of_job() && target.is_aligned(accumulate.number().align()) =>
-        {
-            by_farside(runtime, target, accumulate, data, old)
+    let Some(accumulate) = runtime.accumulates.get(combination).filter(|_| target.is_of_job())
+    else {
+        return under_lock(runtime, target, combination, data, old);
+    };
+    for run in target.layout.iter() {
+        let bytes = run.bytes as usize;
+        let (now, rest) = data.split_at(if data.is_empty() { 0 } else { bytes });
+        data = rest;
+        let held = match old.take() {
+            None => None,
+            Some(into) => {
+                let (held, rest) = into.split_at_mut(bytes);
+                old = Some(rest);
+                Some(held)
+            }
+        };
+        match target.aligned_in_heap(run, accumulate.number().align()) {
+            Some(place) => by_farside(runtime, accumulate, place, now, held)?,
+            None => {
+                // SAFETY: the run outlives this turn, and the type does not.
+                let only = unsafe { Type::of_run(&run, target.number_bytes()) };
+                under_lock(runtime, &target.with(&only), combination, now, held)?;
+            }
         }
-        _ => under_lock(runtime, target, combination, data, old),
     }
+    Ok(())
 }
 
 /// Combines numbers of one piece with near memory of the job, in the way in which all others do it;
@@ -324,11 +323,11 @@ unsafe extern "C" fn farside_mpi_compare_and_swap(
         };
         let (expected, desired) = (&operand[..result.len()], &desired[..result.len()]);
         if let Some(number) = integer(expected.len())
-            && target.is_of_job()
-            && target.is_aligned(number.align())
+            && let Some(run) = target.layout.contiguous()
+            && let Some(place) = target.aligned_in_heap(run, number.align())
         {
             let swap = Accumulate::compare_swap(number, operand)?;
-            return by_farside(runtime, &target, &swap, desired, Some(result));
+            return by_farside(runtime, &swap, place, desired, Some(result));
         }
         while_locked(runtime, target.part.owner(), || {
             target.get_packed(runtime, result)?;

@@ -2,8 +2,10 @@
 //! (`process_vm_readv`, `process_vm_writev`), which need the right to trace the process.
 
 use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
 
-use farside::{Error, Rank, Result};
+use farside::fabric::Loss;
+use farside::{Error, ExitCause, Rank, Result};
 
 /// The pieces of one call.
 const PIECES: usize = 512;
@@ -34,6 +36,25 @@ pub(crate) fn is_allowed(process: i32, address: usize) -> bool {
     let mut byte = [0];
     let piece = Piece { address, bytes: 1 };
     copy(process, &[piece], Way::Read(&mut byte)).is_ok()
+}
+
+/// The time in which the news of a rank come whose process is gone.
+const NEWS: Duration = Duration::from_secs(1);
+
+/// Returns the error of a transfer whose other process is gone: how that has ended, and because of
+/// whom, the news of its loss say, which may still be on their way. `loss` returns what is known.
+pub(crate) fn explain(error: Error, loss: impl Fn(Rank) -> Option<Loss>) -> Error {
+    let Error::RankLost { rank, how: ExitCause::Vanished } = error else { return error };
+    let begun = Instant::now();
+    loop {
+        if let Some(loss) = loss(rank) {
+            return loss.error();
+        }
+        if begun.elapsed() > NEWS {
+            return error;
+        }
+        std::thread::yield_now();
+    }
 }
 
 /// Reads or writes pieces of the memory of a process, whose bytes are packed on this side.
@@ -116,7 +137,7 @@ fn refused(rank: Rank, pieces: &[Piece], error: &io::Error) -> Error {
     let bytes: usize = pieces.iter().map(|piece| piece.bytes).sum();
     match error.raw_os_error() {
         Some(libc::EFAULT) => Unreachable { rank, first, bytes }.into(),
-        Some(libc::ESRCH) => farside::Error::RankLost { rank, how: farside::ExitCause::Vanished },
+        Some(libc::ESRCH) => Error::RankLost { rank, how: ExitCause::Vanished },
         _ => Error::Unsupported {
             what: format!("the memory of {rank} at {first:#x}: the system says {error}"),
         },
@@ -147,5 +168,33 @@ impl std::error::Error for Unreachable {}
 impl farside::fabric::Fault for Unreachable {
     fn class(&self) -> farside::ErrorClass {
         farside::ErrorClass::Bounds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_gone_is_explained_by_the_news_of_its_loss() {
+        let gone = || Error::RankLost { rank: Rank(2), how: ExitCause::Vanished };
+        let cause = Loss { rank: Rank(1), how: ExitCause::Signal(9) };
+        // The news come at the third look.
+        let looks = Cell::new(0);
+        let look = |rank: Rank| {
+            assert_eq!(rank, Rank(2));
+            looks.set(looks.get() + 1);
+            (looks.get() == 3).then_some(cause)
+        };
+        assert_eq!(explain(gone(), look), cause.error());
+        assert_eq!(explain(gone(), |_| None), gone(), "without news");
+        let other = Error::Unsupported { what: "it".into() };
+        assert_eq!(explain(other.clone(), |_| Some(cause)), other);
+        // No process has this number.
+        let piece = Piece { address: 8, bytes: 1 };
+        let result = transfer(Rank(2), i32::MAX, &[piece], Way::Read(&mut [0]));
+        assert_eq!(result, Err(gone()));
     }
 }

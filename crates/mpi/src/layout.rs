@@ -34,16 +34,45 @@ pub(crate) struct Type {
     _is_flat: u32,
 }
 
+impl Type {
+    /// One run of numbers of so many bytes each.
+    ///
+    /// # Safety
+    ///
+    /// The run must stay where it is for as long as the type is used.
+    pub(crate) unsafe fn of_run(run: &Run, number_bytes: usize) -> Type {
+        Type {
+            size: run.bytes,
+            extent: run.bytes as i64,
+            runs: run,
+            count: 1,
+            _number: 0,
+            number_bytes: number_bytes as u32,
+            first: run.offset,
+            last: run.offset.wrapping_add(run.bytes as i64),
+            stride: 0,
+            _is_flat: 1,
+        }
+    }
+}
+
 /// Elements of a type, from some origin on: an address, or a displacement.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout<'a> {
     kind: &'a Type,
     count: u64,
+    /// The bytes that are used at most, from the first run on.
+    limit: u64,
 }
 
 impl<'a> Layout<'a> {
     pub(crate) fn new(kind: &'a Type, count: u64) -> Layout<'a> {
-        Layout { kind, count }
+        Layout { kind, count, limit: u64::MAX }
+    }
+
+    /// The first bytes of it: what is sent may be shorter than the place that it is sent to.
+    pub(crate) fn first(self, bytes: usize) -> Layout<'a> {
+        Layout { limit: self.limit.min(bytes as u64), ..self }
     }
 
     fn runs(&self) -> &'a [Run] {
@@ -61,19 +90,20 @@ impl<'a> Layout<'a> {
 
     /// All bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.kind.size.saturating_mul(self.count)
+        self.kind.size.saturating_mul(self.count).min(self.limit)
     }
 
     /// The only run, if there is but one.
     #[inline]
     pub(crate) fn contiguous(&self) -> Option<Run> {
-        match *self.runs() {
-            [run] if self.count == 1 => Some(run),
+        let run = match *self.runs() {
+            [run] if self.count == 1 => run,
             [run] if run.bytes as i64 == self.kind.extent => {
-                Some(Run { offset: run.offset, bytes: run.bytes * self.count })
+                Run { offset: run.offset, bytes: run.bytes * self.count }
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(Run { bytes: run.bytes.min(self.limit), ..run })
     }
 
     /// The runs, one after the other; neighbours that touch are one.
@@ -103,12 +133,14 @@ pub(crate) struct Runs<'a> {
     steps: Steps<'a>,
     /// A run that the next one may touch.
     held: Option<Run>,
+    /// The bytes that are left of those that are used.
+    limit: u64,
 }
 
 impl<'a> Runs<'a> {
     fn of(layout: Layout<'a>) -> Runs<'a> {
         let mut steps = Steps::of(layout);
-        Runs { single: None, held: steps.next(), steps }
+        Runs { single: None, held: steps.next(), steps, limit: layout.limit }
     }
 }
 
@@ -128,7 +160,9 @@ impl Iterator for Runs<'_> {
             }
             held.bytes += run.bytes;
         }
-        Some(held)
+        held.bytes = held.bytes.min(self.limit);
+        self.limit -= held.bytes;
+        (held.bytes > 0).then_some(held)
     }
 }
 
@@ -182,7 +216,7 @@ impl Layout<'_> {
 }
 
 /// Calls `each` with pieces of two layouts, in step: offset here, offset there, length. What one
-/// has more than the other is left out.
+/// has more than the other is left out. Neither is limited.
 #[inline(always)]
 pub(crate) fn in_step(
     here: &Layout<'_>,

@@ -12,6 +12,7 @@
 
 mod accumulate;
 mod foreign;
+mod gets;
 mod heap;
 mod layout;
 mod part;

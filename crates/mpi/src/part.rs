@@ -6,7 +6,7 @@ use farside::raw::{Memory, Request};
 use farside::{Error, Rank, Result};
 
 use crate::foreign::{self, Piece, Way};
-use crate::layout::{Layout, Run, in_step, pack, unpack};
+use crate::layout::{Layout, Run, Type, in_step, pack, unpack};
 use crate::runtime::Runtime;
 
 /// What the border says of a member's part, as the members have told each other.
@@ -202,11 +202,9 @@ impl Target<'_> {
         matches!(self.part.place, PlaceOf::Heap { .. })
     }
 
-    /// Returns whether all its runs begin at multiples of `align`, as offsets of the job's memory.
-    pub(crate) fn is_aligned(&self, align: u64) -> bool {
-        self.layout
-            .iter()
-            .all(|run| self.in_heap(run).is_some_and(|(_, offset)| offset.is_multiple_of(align)))
+    /// [`Target::in_heap`], if that is a multiple of `align`.
+    pub(crate) fn aligned_in_heap(&self, run: Run, align: u64) -> Option<(Rank, u64)> {
+        self.in_heap(run).filter(|(_, offset)| offset.is_multiple_of(align))
     }
 
     /// The bytes of one of the numbers that it is made of.
@@ -253,23 +251,38 @@ impl Target<'_> {
         self.put_packed(runtime, packed.bytes())
     }
 
-    /// Writes packed bytes.
+    /// The first bytes of it.
+    pub(crate) fn first(&self, bytes: usize) -> Target<'_> {
+        Target { layout: self.layout.first(bytes), ..*self }
+    }
+
+    /// One element of another type at the same place.
+    pub(crate) fn with<'b>(&self, kind: &'b Type) -> Target<'b>
+    where
+        Self: 'b,
+    {
+        Target { layout: Layout::new(kind, 1), ..*self }
+    }
+
+    /// Writes packed bytes, which may be fewer than there is room for.
     pub(crate) fn put_packed(&self, runtime: &Runtime, packed: &[u8]) -> Result<()> {
+        let target = self.first(packed.len());
         match self.part.place {
             PlaceOf::Heap { owner, offset, .. } => {
-                self.put_far(runtime, &runtime.heap().memory, owner, offset, packed)
+                target.put_far(runtime, &runtime.heap().memory, owner, offset, packed)
             }
             PlaceOf::Own { start } => {
                 // SAFETY: the target was found inside of this process's window.
-                unsafe { unpack(start.wrapping_offset(self.at as isize), &self.layout, packed) };
+                unsafe { unpack(start.wrapping_offset(self.at as isize), &target.layout, packed) };
                 Ok(())
             }
             PlaceOf::Near { process, start } => {
-                let pieces = self.pieces(start);
+                let pieces = target.pieces(start);
                 foreign::transfer(self.part.rank, process, &pieces, Way::Write(packed))
+                    .map_err(|error| lost(runtime, error))
             }
             PlaceOf::Far { start } => {
-                let pieces = self.pieces(start);
+                let pieces = target.pieces(start);
                 runtime.service.transfer(runtime, self.part.rank, &pieces, Way::Write(packed))
             }
         }
@@ -408,6 +421,7 @@ impl Target<'_> {
             PlaceOf::Near { process, start } => {
                 let pieces = self.pieces(start);
                 foreign::transfer(self.part.rank, process, &pieces, Way::Read(into))
+                    .map_err(|error| lost(runtime, error))
             }
             PlaceOf::Far { start } => {
                 let pieces = self.pieces(start);
@@ -415,6 +429,12 @@ impl Target<'_> {
             }
         }
     }
+}
+
+/// The error of a transfer to a process that may be gone.
+#[cold]
+fn lost(runtime: &Runtime, error: Error) -> Error {
+    foreign::explain(error, |rank| runtime.world.loss_among([rank]))
 }
 
 /// Copies bytes; both sides may be the same memory. A word is one load and one store.

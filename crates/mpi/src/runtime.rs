@@ -3,10 +3,10 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use farside::raw::Memory;
-use farside::{Error, Exchange, Rank, Result, World};
+use farside::{Error, Exchange, Place, Rank, Result, World};
 
 use crate::accumulate::Accumulates;
 use crate::heap::Heap;
@@ -51,17 +51,44 @@ unsafe impl Send for Runtime {}
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
 
 /// A lock that the waiting thread lets go of now and then.
-struct Lock(UnsafeCell<libc::pthread_mutex_t>);
+struct Lock {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    /// The threads that wait for it.
+    waiting: AtomicU32,
+}
+
+/// So often a thread yields to those that wait for the lock which it let go of: a mutex would be
+/// its own again before another one wakes up.
+const YIELDS: u32 = 64;
 
 impl Lock {
+    fn new() -> Lock {
+        let mutex = UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER);
+        Lock { mutex, waiting: AtomicU32::new(0) }
+    }
+
     fn acquire(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         // SAFETY: it is initialized and stays where it is: the runtime is on the heap.
-        unsafe { libc::pthread_mutex_lock(self.0.get()) };
+        unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn release(&self) {
         // SAFETY: as above, and this thread has it.
-        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
+        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+    }
+
+    /// Lets a thread that waits have the lock first.
+    fn acquire_again(&self) {
+        let before = self.waiting.load(Ordering::Relaxed);
+        for _ in 0..YIELDS {
+            if before == 0 || self.waiting.load(Ordering::Relaxed) < before {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.acquire();
     }
 }
 
@@ -100,9 +127,20 @@ impl Runtime {
         }
         let result = call();
         if let Some(lock) = &self.lock {
-            lock.acquire();
+            lock.acquire_again();
         }
         result
+    }
+
+    /// Takes a word of a rank's control memory that is zero while nobody has it, and gives it back
+    /// when what is returned is dropped: also after an error, and after a panic.
+    pub(crate) fn hold(&self, rank: Rank, at: u64) -> Result<Held<'_>> {
+        let word: Place<'_, u64> = self.control.at(rank, at).cast();
+        let me = u64::from(self.world.rank().0) + 1;
+        while self.world.compare_swap(word, 0, me)? != 0 {
+            self.world.relax()?;
+        }
+        Ok(Held { world: &self.world, word })
     }
 
     /// Returns whether several threads of the program may call.
@@ -122,6 +160,19 @@ impl Runtime {
     #[inline(always)]
     pub(crate) fn heap(&self) -> &Heap {
         &self.heap
+    }
+}
+
+/// A word that this rank has taken.
+pub(crate) struct Held<'a> {
+    world: &'a World,
+    word: Place<'a, u64>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // A rank that is lost needs its words no more.
+        let _ = self.world.store(self.word, 0);
     }
 }
 
@@ -161,9 +212,29 @@ fn gather(host: &Host, mine: &[u8]) -> Result<Vec<u8>> {
     }
 }
 
+/// Joins with all others, or fails on all. One that could not join may wait until the others of its
+/// node have left: so they first ask the job for it, and then MPI.
+fn join(host: &Host) -> Result<World> {
+    let joined =
+        farside::join_with(Box::new(ByMpi(*host))).and_then(|world| match world.barrier() {
+            Err(error) if error.lost_rank().is_some() => Err(error),
+            met => Ok((world, met)),
+        });
+    let is_well = matches!(&joined, Ok((_, Ok(()))));
+    let are_well = gather(host, &[u8::from(is_well)])?;
+    let (world, met) = joined?;
+    met?;
+    match are_well.iter().position(|&is_well| is_well == 0) {
+        Some(rank) => {
+            Err(Error::Join(format!("rank {rank} could not join; its own error says why")))
+        }
+        None => Ok(world),
+    }
+}
+
 fn start(host: Host) -> Result<Runtime> {
     host.check()?;
-    let world = farside::join_with(Box::new(ByMpi(host)))?;
+    let world = join(&host)?;
     world.find_places_by(Some(farside_overlay::PLACES));
     world.note_unseen("one-sided operations of MPI");
     let process = gather(&host, &std::process::id().to_le_bytes())?;
@@ -173,8 +244,7 @@ fn start(host: Host) -> Result<Runtime> {
     let control = Memory::allocate(&world.team(), crate::service::CONTROL_BYTES)?;
     let heap = Heap::start(&world)?;
     world.barrier()?;
-    let lock =
-        (host.has_threads != 0).then(|| Lock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
+    let lock = (host.has_threads != 0).then(Lock::new);
     let progress = host.progress;
     world.call_while_waiting(Some(std::sync::Arc::new(move || {
         // SAFETY: a function of the border that needs nothing.
@@ -214,8 +284,8 @@ extern "C" fn farside_mpi_finish() -> c_int {
     guarded(|| {
         let is_rank = |runtime: &&Runtime| runtime.world.is_own_process();
         let Some(runtime) = if_running().filter(is_rank) else { return Ok(()) };
-        runtime.world.flush_all()?;
-        let met = runtime.world.barrier();
+        let flushed = runtime.world.flush_all();
+        let met = runtime.world.barrier().and(flushed);
         runtime.service.stop(runtime);
         RUNTIME.store(ptr::null_mut(), Ordering::Release);
         // SAFETY: it was leaked by `farside_mpi_start`, and this is the last call.

@@ -81,20 +81,15 @@ impl Service {
         pieces: &[Piece],
         mut way: Way<'_>,
     ) -> Result<()> {
-        let world = &runtime.world;
-        let word = |at: u64| -> Place<'_, u64> { runtime.control.at(rank, at).cast() };
-        let me = u64::from(world.rank().0) + 1;
-        while world.compare_swap(word(TAKEN), 0, me)? != 0 {
-            world.relax()?;
-        }
+        let _taken = runtime.hold(rank, TAKEN)?;
         let chunks = pieces.iter().flat_map(|piece| {
             (0..piece.bytes).step_by(DATA_BYTES).map(move |at| Piece {
                 address: piece.address.wrapping_add(at),
                 bytes: (piece.bytes - at).min(DATA_BYTES),
             })
         });
-        let (mut chunks, mut done, mut result) = (chunks.peekable(), 0, Ok(()));
-        while result.is_ok() && chunks.peek().is_some() {
+        let (mut chunks, mut done) = (chunks.peekable(), 0);
+        while chunks.peek().is_some() {
             let (mut some, mut bytes) = (Vec::new(), 0);
             while let Some(chunk) = chunks
                 .next_if(|chunk| some.len() < LIST_PIECES && bytes + chunk.bytes <= DATA_BYTES)
@@ -103,14 +98,13 @@ impl Service {
                 some.push(chunk);
             }
             let part = done..done + bytes;
-            result = match &mut way {
-                Way::Write(from) => ask(runtime, rank, &some, Way::Write(&from[part])),
-                Way::Read(into) => ask(runtime, rank, &some, Way::Read(&mut into[part])),
-            };
+            match &mut way {
+                Way::Write(from) => ask(runtime, rank, &some, Way::Write(&from[part]))?,
+                Way::Read(into) => ask(runtime, rank, &some, Way::Read(&mut into[part]))?,
+            }
             done += bytes;
         }
-        world.store(word(TAKEN), 0)?;
-        result
+        Ok(())
     }
 }
 

@@ -35,21 +35,28 @@ extern "C" fn farside_mpi_lock(window: *mut c_void, target: c_int, exclusive: c_
 extern "C" fn farside_mpi_unlock(window: *mut c_void, target: c_int) -> c_int {
     on(window, |runtime, window| {
         let target = window.rank(target)?;
-        window.complete_gets(runtime, Some(target))?;
-        window.epochs.unlock(target)
+        // The epoch ends also if a get has failed: others wait for the lock.
+        window.gets.complete(&runtime.world, Some(target)).and(window.epochs.unlock(target))
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn farside_mpi_lock_all(window: *mut c_void) -> c_int {
-    on(window, |_, window| window.epochs.lock_all())
+extern "C" fn farside_mpi_lock_all(window: *mut c_void, is_shared: c_int) -> c_int {
+    on(window, |runtime, window| {
+        window.epochs.lock_all()?;
+        if is_shared == 0 {
+            return Ok(());
+        }
+        // Loads and stores reach every part, and make no call at which it could be locked.
+        let locked = window.members.iter().try_for_each(|&rank| window.enter(runtime, rank));
+        locked.inspect_err(|_| drop(window.epochs.unlock_all()))
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_unlock_all(window: *mut c_void) -> c_int {
     on(window, |runtime, window| {
-        window.complete_gets(runtime, None)?;
-        window.epochs.unlock_all()
+        window.gets.complete(&runtime.world, None).and(window.epochs.unlock_all())
     })
 }
 
@@ -57,7 +64,7 @@ extern "C" fn farside_mpi_unlock_all(window: *mut c_void) -> c_int {
 extern "C" fn farside_mpi_flush(window: *mut c_void, target: c_int) -> c_int {
     on(window, |runtime, window| {
         let target = window.rank(target)?;
-        window.complete_gets(runtime, Some(target))?;
+        window.gets.complete(&runtime.world, Some(target))?;
         window.epochs.flush(target)
     })
 }
@@ -69,7 +76,7 @@ unsafe extern "C" fn farside_mpi_flush_near(window: *const c_void, target: c_int
     let window = unsafe { &*window.cast::<Window>() };
     match (if_running(), window.parts.get(target as usize)) {
         (Some(runtime), Some(part))
-            if window.is_quiet() && runtime.world.flush(part.rank).is_ok() =>
+            if window.gets.is_quiet() && runtime.world.flush(part.rank).is_ok() =>
         {
             OK
         }
@@ -81,7 +88,7 @@ unsafe extern "C" fn farside_mpi_flush_near(window: *const c_void, target: c_int
 extern "C" fn farside_mpi_flush_all(window: *mut c_void) -> c_int {
     on(window, |runtime, window| {
         window.epochs.check_locked("flush_all")?;
-        window.complete_gets(runtime, None)?;
+        window.gets.complete(&runtime.world, None)?;
         window.epochs.flush_all()
     })
 }
@@ -90,7 +97,7 @@ extern "C" fn farside_mpi_flush_all(window: *mut c_void) -> c_int {
 extern "C" fn farside_mpi_flush_local(window: *mut c_void, target: c_int) -> c_int {
     on(window, |runtime, window| {
         let target = window.rank(target)?;
-        window.complete_gets(runtime, Some(target))?;
+        window.gets.complete(&runtime.world, Some(target))?;
         window.epochs.flush_local(target)
     })
 }
@@ -99,7 +106,7 @@ extern "C" fn farside_mpi_flush_local(window: *mut c_void, target: c_int) -> c_i
 extern "C" fn farside_mpi_flush_local_all(window: *mut c_void) -> c_int {
     on(window, |runtime, window| {
         window.epochs.check_locked("flush_local_all")?;
-        window.complete_gets(runtime, None)?;
+        window.gets.complete(&runtime.world, None)?;
         window.epochs.flush_local_all()
     })
 }
@@ -113,11 +120,11 @@ extern "C" fn farside_mpi_sync(window: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_fence(window: *mut c_void, is_last: c_int) -> c_int {
     on(window, |runtime, window| {
-        window.complete_gets(runtime, None)?;
-        match is_last {
+        // The others wait for this member also if a get has failed.
+        window.gets.complete(&runtime.world, None).and(match is_last {
             0 => window.epochs.fence(),
             _ => window.epochs.last_fence(),
-        }
+        })
     })
 }
 
@@ -148,8 +155,7 @@ unsafe extern "C" fn farside_mpi_begin(
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_complete(window: *mut c_void) -> c_int {
     on(window, |runtime, window| {
-        window.complete_gets(runtime, None)?;
-        window.epochs.complete()
+        window.gets.complete(&runtime.world, None).and(window.epochs.complete())
     })
 }
 

@@ -14,8 +14,8 @@ pub(crate) struct Meeting {
     comm: *mut c_void,
     /// Gives all members the first one's word.
     share: unsafe extern "C" fn(comm: *mut c_void, word: *mut u64) -> c_int,
-    /// Returns when all members have called it.
-    meet: unsafe extern "C" fn(comm: *mut c_void) -> c_int,
+    /// Gives all members the least of their words.
+    least: unsafe extern "C" fn(comm: *mut c_void, word: *mut u64) -> c_int,
 }
 
 /// The members of a communicator.
@@ -50,10 +50,12 @@ impl Rendezvous for ByMpi<'_> {
         Ok(word)
     }
 
-    fn meet(&mut self) -> Result<()> {
-        let Meeting { comm, meet, .. } = *self.meeting;
+    fn agree(&mut self, is_well: bool) -> Result<bool> {
+        let Meeting { comm, least, .. } = *self.meeting;
+        let mut word = u64::from(is_well);
         // SAFETY: as above.
-        check(self.runtime.meanwhile(|| unsafe { meet(comm) }), "barrier")
+        check(self.runtime.meanwhile(|| unsafe { least(comm, &mut word) }), "reduction")?;
+        Ok(word != 0)
     }
 }
 

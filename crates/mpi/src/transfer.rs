@@ -94,7 +94,7 @@ unsafe extern "C" fn farside_mpi_get(
             if may_last != 0
                 && let Some(get) = target.start_get(runtime, into.base(), &into.layout())?
             {
-                return window.keep_get(runtime, target.part.rank, get);
+                return window.gets.keep(&runtime.world, target.part.rank, get);
             }
             target.get(runtime, into.base(), &into.layout())
         }

@@ -1,14 +1,14 @@
 //! Windows: a part on every member of a communicator, and the epochs in which parts are used.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::slice;
 
 use farside::epoch::{self, Options};
-use farside::raw::Request;
 use farside::{Error, Rank, Result};
 
+use crate::gets::Gets;
 use crate::part::{Part, PartInfo};
 use crate::runtime::{Runtime, if_running, with};
 use crate::team::CommTeam;
@@ -19,15 +19,12 @@ pub(crate) struct Window {
     pub(crate) parts: Box<[Part]>,
     /// It has no memory of its own: it is there for the synchronization.
     pub(crate) epochs: epoch::Window<'static>,
-    /// True while a thread enters a target. It may have to wait for the target's lock, and then
-    /// another thread must not ask for the same.
-    is_entered: Cell<bool>,
+    /// The targets that threads enter. One may have to wait for a target's lock, and then another
+    /// thread must not ask for the same.
+    entering: RefCell<Vec<Rank>>,
     /// Gets from far ranks that are under way. What completes operations waits for them.
-    gets: RefCell<Vec<(Rank, Request)>>,
+    pub(crate) gets: Gets,
 }
-
-/// So many gets at most are under way.
-const GETS_MAX: usize = 64;
 
 impl Window {
     /// Returns a member's part.
@@ -56,51 +53,15 @@ impl Window {
     /// Begins an operation on a target.
     #[inline]
     pub(crate) fn enter(&self, runtime: &Runtime, target: Rank) -> Result<()> {
-        while self.is_entered.get() {
+        if self.epochs.is_entered(target) {
+            return Ok(());
+        }
+        while self.entering.borrow().contains(&target) {
             runtime.meanwhile(std::thread::yield_now);
         }
-        self.is_entered.set(true);
-        let entered = self.epochs.enter_target(target);
-        self.is_entered.set(false);
-        entered
-    }
-
-    /// Returns whether no get is under way.
-    #[inline(always)]
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.gets.borrow().is_empty()
-    }
-
-    /// Keeps a get that is under way; if those are too many, waits for all of them.
-    pub(crate) fn keep_get(&self, runtime: &Runtime, from: Rank, get: Request) -> Result<()> {
-        // It is kept first: also if another one fails, its buffer is the caller's only when it is
-        // over.
-        self.gets.borrow_mut().push((from, get));
-        if self.gets.borrow().len() > GETS_MAX {
-            self.complete_gets(runtime, None)?;
-        }
-        Ok(())
-    }
-
-    /// Waits for the gets from a rank, or from all.
-    #[inline(always)]
-    pub(crate) fn complete_gets(&self, runtime: &Runtime, from: Option<Rank>) -> Result<()> {
-        if self.is_quiet() { Ok(()) } else { self.await_gets(runtime, from) }
-    }
-
-    #[cold]
-    fn await_gets(&self, runtime: &Runtime, from: Option<Rank>) -> Result<()> {
-        let all = self.gets.take();
-        let is_meant = |get: &(Rank, Request)| from.is_none_or(|rank| rank == get.0);
-        let (meant, others) = all.into_iter().partition(is_meant);
-        self.gets.replace(others);
-        let meant: Vec<(Rank, Request)> = meant;
-        // Whatever becomes of one, the others are the caller's again only when they are over.
-        let wait = |result: Result<()>, (_, get): (Rank, Request)| {
-            let over = get.wait(&runtime.world);
-            result.and(over)
-        };
-        meant.into_iter().fold(Ok(()), wait)
+        self.entering.borrow_mut().push(target);
+        let _entering = Entering { window: self, target };
+        self.epochs.enter_target(target)
     }
 
     /// Returns the rank in the world of a member.
@@ -110,6 +71,18 @@ impl Window {
             Some(&rank) => Ok(rank),
             None => Err(no_member(target, self.members.len())),
         }
+    }
+}
+
+/// A target that a thread enters.
+struct Entering<'a> {
+    window: &'a Window,
+    target: Rank,
+}
+
+impl Drop for Entering<'_> {
+    fn drop(&mut self) {
+        self.window.entering.borrow_mut().retain(|&target| target != self.target);
     }
 }
 
@@ -175,8 +148,8 @@ unsafe extern "C" fn farside_mpi_window(
         let parts = parts.iter().map(|info| Part::new(runtime, info)).collect::<Result<_>>()?;
         let options = Options::new().checking(false);
         let epochs = epoch::Window::allocate(team.team(runtime), 0, options)?;
-        let (is_entered, gets) = (Cell::new(false), RefCell::default());
-        let made = Window { members: &team.members, parts, epochs, is_entered, gets };
+        let (entering, gets) = (RefCell::default(), Gets::default());
+        let made = Window { members: &team.members, parts, epochs, entering, gets };
         // SAFETY: the border passes a pointer of its own.
         unsafe { window.write(ptr::from_mut(Box::leak(Box::new(made))).cast()) };
         Ok(())
@@ -211,6 +184,18 @@ unsafe extern "C" fn farside_mpi_window_near(window: *const c_void, near: *mut c
         unsafe { near.cast::<NearPart>().add(at).write(entry) };
     }
     1
+}
+
+/// Completes all that this rank has put, through any window.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_window_complete(window: *mut c_void) -> c_int {
+    on(window, |runtime, _| runtime.world.flush_all())
+}
+
+/// Meets the other members, who all want to free the window. Collective over its team.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_window_meet(window: *mut c_void) -> c_int {
+    on(window, |_, window| window.epochs.barrier())
 }
 
 /// Frees a window. Collective over its team. Nothing is left of it, also after an error.

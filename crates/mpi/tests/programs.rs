@@ -11,6 +11,17 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use farside_testing::{Program, Ran, command, libraries, run, wanted};
 
+#[path = "programs/faults.rs"]
+mod faults;
+#[path = "programs/generated.rs"]
+mod generated;
+#[path = "programs/known.rs"]
+mod known;
+#[path = "programs/standard.rs"]
+mod standard;
+
+use known::{FAILURES_OF_MPI, KNOWN_FAILURES, Known};
+
 /// An MPI, by the names that Debian gives to its commands.
 #[derive(Clone, Copy, PartialEq)]
 enum Mpi {
@@ -69,7 +80,7 @@ impl Mpi {
 }
 
 /// The programs whose cases run everywhere.
-const PROGRAMS: [&str; 16] = [
+const PROGRAMS: [&str; 17] = [
     "atomicity.c",
     "attributes.c",
     "cpp.cc",
@@ -83,6 +94,7 @@ const PROGRAMS: [&str; 16] = [
     "progress.c",
     "requests.c",
     "shared.c",
+    "standard.c",
     "synchronization.c",
     "transfer.c",
     "windows.c",
@@ -90,73 +102,6 @@ const PROGRAMS: [&str; 16] = [
 
 /// The program that asks for `MPI_THREAD_MULTIPLE`.
 const THREADS: &str = "threads.c";
-
-/// Cases that are left out, and why.
-struct Known {
-    program: &'static str,
-    /// Their names; none for the whole program.
-    cases: &'static [&'static str],
-    /// The MPI under which they fail, if not under both.
-    under: Option<Mpi>,
-    /// The variables with which they fail, if not with all.
-    variables: Option<&'static [&'static str]>,
-    why: &'static str,
-}
-
-/// The cases that show a fault of the library which is not mended yet.
-const KNOWN_FAILURES: [Known; 0] = [];
-
-/// The cases that an MPI fails without the library.
-const FAILURES_OF_MPI: [Known; 6] = [
-    Known {
-        program: "windows.c",
-        cases: &["allocate_very_little", "allocate_with_odd_units", "create_over_unaligned_memory"],
-        under: Some(Mpich),
-        variables: None,
-        why: "what is at an odd address, or behind it, is taken for what is at an even one",
-    },
-    Known {
-        program: "operations.c",
-        cases: &["extremes_of_integers"],
-        under: None,
-        variables: None,
-        why: "MPI_MIN of MPI_UNSIGNED_LONG compares as signed, in MPI_Reduce_local, too",
-    },
-    Known {
-        program: "fortran90.f90",
-        cases: &[],
-        under: Some(Mpich),
-        variables: None,
-        why: "MPI_Rget with a datatype is not complete after MPI_Wait",
-    },
-    Known {
-        program: "shared.c",
-        cases: &["shared_apart"],
-        under: Some(OpenMpi),
-        variables: None,
-        why: "MPI_Win_shared_query returns the size of a page",
-    },
-    Known {
-        program: "operations.c",
-        cases: &[
-            "accumulate_in_created",
-            "get_accumulate_in_created",
-            "fetch_and_op_in_created",
-            "raccumulate_in_created",
-            "rget_accumulate_in_created",
-        ],
-        under: Some(OpenMpi),
-        variables: None,
-        why: "MPI_MINLOC of MPI_SHORT_INT ends the job",
-    },
-    Known {
-        program: "errors.c",
-        cases: &[],
-        under: None,
-        variables: None,
-        why: "which mistakes are found is left to the MPI",
-    },
-];
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -237,8 +182,13 @@ static TURN: Mutex<()> = Mutex::new(());
 impl Setting {
     /// Runs a program to its end with some arguments.
     fn run(&self, path: &Path, arguments: &[String]) -> Ran {
+        self.run_with(path, arguments, &[])
+    }
+
+    /// Does the same with more variables.
+    fn run_with(&self, path: &Path, arguments: &[String], more: &[&str]) -> Ran {
         let mut launcher = self.mpi.launcher(self.ranks);
-        launcher.arg("env").args(self.variables);
+        launcher.arg("env").args(self.variables).args(more);
         if self.with_library {
             launcher.arg(format!("LD_PRELOAD={}", self.mpi.library().display()));
         }
@@ -449,6 +399,22 @@ fn polls_of_a_hidden_ucx_reach_it() {
     std::fs::remove_dir_all(&place).expect("it is there");
 }
 
+/// A tool that takes over MPI's calls, too, is preloaded in front, as `farside preload` does it.
+#[test]
+fn tools_in_front_see_the_calls_and_hand_them_on() {
+    for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
+        let tool = compile_with(mpi, "tool.c", &["-shared", "-fPIC"]);
+        let path = &program(mpi, "transfer.c").path;
+        let preload = format!("LD_PRELOAD={}:{}", tool.path.display(), mpi.library().display());
+        let mut launcher = mpi.launcher(2);
+        launcher.args(["env", "FARSIDE_MPI_VERBOSE=1", &preload]).arg(path).arg("many_small");
+        let ran = run(&mut launcher);
+        assert!(ran.status.success() && ran.output.contains("1 cases, OK"), "{ran:?}");
+        assert!(ran.output.contains("taken over"), "{ran:?}");
+        assert!(ran.output.contains("tool: MPI_Init, 1 window, MPI_Finalize"), "{ran:?}");
+    }
+}
+
 #[test]
 fn calls_before_init_are_left_to_mpi() {
     for mpi in [OpenMpi, Mpich].into_iter().filter(|mpi| mpi.is_here()) {
@@ -523,6 +489,19 @@ fn death_of_a_rank_is_an_error_for_those_who_need_it() {
         let arguments = ["fence".into(), said.display().to_string(), "fatal".into()];
         let ran = with_library(mpi, ranks, ONE_NODE).run(&program.path, &arguments);
         assert!(!ran.status.success() && !ran.output.contains("hangs"), "{ran:?}");
+    }
+}
+
+/// A put to a rank that has died fails, and keeps nobody from freeing a window of other ranks.
+#[test]
+fn a_window_without_the_dead_rank_is_freed_by_all() {
+    if OpenMpi.is_here() {
+        let program = compile(OpenMpi, "death.c");
+        // The node of the dead rank is found to be silent.
+        let variables = ["FARSIDE_NODES=2", "FARSIDE_PEER_TIMEOUT=2"];
+        let said = survivors_say(OpenMpi, 3, &variables, &program, "other");
+        let is_told = said[0].1.starts_with("returned: ") && said[0].1.contains("rank 2");
+        assert!(is_told && said[1].1 == "no error\n", "{said:?}");
     }
 }
 

@@ -7,12 +7,11 @@
 mod blocks;
 mod call_site;
 pub mod caller;
+mod claims;
 mod file;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Mutex;
 
 use farside::raw::{Extent, Memory};
 use farside::{Error, Rank, Result, Team};
@@ -22,6 +21,7 @@ use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous};
 
 pub use blocks::Blocks;
 pub use call_site::{CallSite, PLACES};
+use claims::{claim, unclaim};
 
 /// Maps this rank's part a second time, at an address. Whole pages are mapped. `me` is this rank.
 ///
@@ -105,6 +105,57 @@ pub unsafe fn lay_over_shared(memory: &Memory, me: Rank, at: NonNull<u8>) -> Res
     mapped.map_err(|error| no_second_address(at, bytes, error))
 }
 
+/// Memory that could not be laid over the pages of all members.
+#[derive(Debug)]
+pub struct NotLaidOver {
+    /// Why not.
+    pub error: Error,
+    /// True if it still lies over the pages of this member, with their contents: the system did not
+    /// give the old ones back.
+    pub stays: bool,
+}
+
+/// Does what [`lay_over_shared`] does on every member that has pages, which begin at `at`. If one
+/// member cannot, the others give theirs back, and the memory is freed unless one of them cannot do
+/// that either. Collective.
+///
+/// # Safety
+///
+/// As for [`lay_over_shared`].
+pub unsafe fn lay_over_together(
+    team: &Team<'_>,
+    memory: &Memory,
+    pages: &Range<usize>,
+    at: NonNull<u8>,
+) -> std::result::Result<(), NotLaidOver> {
+    let laid = match pages.is_empty() {
+        true => Ok(()),
+        // SAFETY: by the caller's promise.
+        false => unsafe { lay_over_shared(memory, team.context().rank(), at) },
+    };
+    let (is_laid, agreed) = (laid.is_ok(), agree(team, laid.is_ok()));
+    let Err(error) = laid.and(agreed) else { return Ok(()) };
+    // SAFETY: by the caller's promise; nobody has used the part yet.
+    let stays = is_laid && unsafe { give_back(pages) }.is_err();
+    // What is freed becomes zeros, and another's.
+    if agree(team, !stays).is_ok() {
+        // After a loss it fails, and the memory stays until the job ends.
+        let _ = memory.clone().free(team);
+    }
+    Err(NotLaidOver { error, stays })
+}
+
+/// Fails if a member says that it could not do its part. Collective: an error of one member must
+/// not leave the others in the next collective.
+fn agree(team: &Team<'_>, is_well: bool) -> Result<()> {
+    let mut failures = [u64::from(!is_well)];
+    team.all_reduce(&mut failures, |a, b| a + b)?;
+    match failures {
+        [0] => Ok(()),
+        _ => Err(Error::InvalidState("another member could not attach or detach memory".into())),
+    }
+}
+
 /// Copies pages to this rank's part, and maps that in their place, without allocating memory.
 ///
 /// # Safety
@@ -130,9 +181,6 @@ unsafe fn copy_and_map(
     unsafe { map_again(memory, bytes, at) }
 }
 
-/// The pages that memory of the job lies over, by their first address.
-static LAID_OVER: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
-
 /// Memory that the program has had before, and that all members of a team share now.
 pub struct Attached {
     /// The memory: offset 0 of a rank's part is the first byte that it has attached.
@@ -156,31 +204,40 @@ pub unsafe fn attach(team: &Team<'_>, at: NonNull<u8>, bytes: usize) -> Result<A
     let (page, address) = (page_bytes(), at.as_ptr().addr());
     let start = address / page * page;
     let end = address.checked_add(bytes.max(1)).and_then(|end| end.checked_next_multiple_of(page));
-    // An error of one member must not leave the others in a collective: all hear of it.
     let claimed = match end {
         Some(end) => claim(start..end),
         None => Err(Error::InvalidArgument(format!("{bytes} bytes at {at:p}: no such memory"))),
     };
-    let mut failures = [u64::from(claimed.is_err())];
-    team.all_reduce(&mut failures, |a, b| a + b)?;
-    let pages = claimed?;
-    let me = team.context().rank();
+    let first = NonNull::new(at.as_ptr().wrapping_sub(address - start));
+    let claimed = claimed.and_then(|pages| match first {
+        Some(first) => Ok((pages, first)),
+        None => Err(Error::InvalidArgument("memory at a null pointer".into())),
+    });
+    let agreed = agree(team, claimed.is_ok());
+    let (pages, first) = claimed?;
+    let mut stays = false;
     let attached = (|| {
-        if failures[0] > 0 {
-            return Err(Error::InvalidState("another member could not attach its memory".into()));
-        }
+        agreed?;
         let whole = Memory::allocate(team, pages.len() as u64)?;
-        let first = NonNull::new(at.as_ptr().wrapping_sub(address - start));
-        let first = first.ok_or(Error::InvalidArgument("memory at a null pointer".into()))?;
         // SAFETY: by the caller's promise; the stack is not among the pages.
-        unsafe { lay_over_shared(&whole, me, first)? };
+        let laid = unsafe { lay_over_together(team, &whole, &pages, first) };
+        laid.map_err(|not_laid| {
+            stays = not_laid.stays;
+            not_laid.error
+        })?;
         let extent = Extent { start: (address - start) as u64, bytes: bytes as u64 };
-        whole.narrowed(team, extent)
+        whole.narrowed(team, extent).inspect_err(|_| {
+            // The memory stays until the job ends, for others that may have it attached.
+            // SAFETY: as above; what others put goes to the memory.
+            stays = unsafe { give_back(&pages) }.is_err();
+        })
     })();
     match attached {
         Ok(memory) => Ok(Attached { memory, pages }),
         Err(error) => {
-            unclaim(&pages);
+            if !stays {
+                unclaim(&pages);
+            }
             Err(error)
         }
     }
@@ -203,12 +260,19 @@ fn check_aligned(at: NonNull<u8>) -> Result<()> {
 /// Where there is no userfaultfd, no other thread may write the pages during the call.
 pub unsafe fn detach(team: &Team<'_>, attached: Attached) -> Result<()> {
     let Attached { memory, pages } = attached;
-    team.context().flush_all()?;
+    // What was put to a lost rank is told when all are through.
+    let flushed = team.context().flush_all();
     team.barrier()?;
     // SAFETY: by the caller's promise.
-    unsafe { give_back(&pages)? };
-    unclaim(&pages);
-    memory.free(team)
+    let given_back = unsafe { give_back(&pages) };
+    if given_back.is_ok() {
+        unclaim(&pages);
+    }
+    // Memory that still lies over pages of a member's stays.
+    let agreed = agree(team, given_back.is_ok());
+    given_back.and(agreed)?;
+    memory.free(team)?;
+    flushed
 }
 
 /// Puts private memory in the place of pages that memory of the job [lies over](lay_over), with
@@ -219,6 +283,9 @@ pub unsafe fn detach(team: &Team<'_>, attached: Attached) -> Result<()> {
 /// No other rank may use the pages any more. Where there is no userfaultfd, nothing may write them
 /// meanwhile.
 pub unsafe fn give_back(pages: &Range<usize>) -> Result<()> {
+    if pages.is_empty() {
+        return Ok(());
+    }
     let (bytes, flags) = (pages.len(), MapFlags::PRIVATE);
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     let system = |call, error: Errno| Error::System { call, errno: error.raw_os_error() };
@@ -237,7 +304,11 @@ pub unsafe fn give_back(pages: &Range<usize>) -> Result<()> {
         rustix::mm::mremap_fixed(new, bytes, bytes, MremapFlags::MAYMOVE, old.cast())
     };
     drop(held);
-    moved.map(drop).map_err(|error| system("mremap, to detach memory", error))
+    moved.map(drop).map_err(|error| {
+        // SAFETY: the pages that were just mapped, which nobody has seen.
+        let _ = unsafe { rustix::mm::munmap(new, bytes) };
+        system("mremap, to detach memory", error)
+    })
 }
 
 /// Refuses pages that are not the process's alone: those of a file that is mapped, or of another
@@ -254,38 +325,6 @@ pub fn check_private(pages: &Range<usize>) -> Result<()> {
         }),
     }
 }
-
-/// Notes that pages are about to be laid over; fails if some are already, are shared by other
-/// means, or are this thread's stack.
-fn claim(pages: Range<usize>) -> Result<Range<usize>> {
-    let here = 0u8;
-    let stack = (&raw const here).addr();
-    // What lies above this frame, as far as stacks reach, is in use by the callers of this.
-    if pages.contains(&stack) || (pages.start > stack && pages.start - stack < STACK) {
-        return Err(Error::Unsupported {
-            what: "sharing memory of a thread's own stack: use static or allocated memory".into(),
-        });
-    }
-    let mut laid = LAID_OVER.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let before = laid.range(..pages.end).next_back();
-    if let Some((&start, &end)) = before.filter(|&(_, &end)| end > pages.start) {
-        return Err(Error::InvalidArgument(format!(
-            "pages {:#x} to {:#x} have a page in common with {start:#x} to {end:#x}, which are \
-             attached: attach both as one, or align them to pages",
-            pages.start, pages.end
-        )));
-    }
-    check_private(&pages)?;
-    laid.insert(pages.start, pages.end);
-    Ok(pages)
-}
-
-fn unclaim(pages: &Range<usize>) {
-    LAID_OVER.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&pages.start);
-}
-
-/// No frame that is in use is further up the stack than this.
-const STACK: usize = 8 << 20;
 
 /// Copies whole pages, without a call of `memcpy`: in a program with AddressSanitizer, that finds
 /// the red zones between the program's variables.
@@ -319,18 +358,7 @@ mod tests {
     fn the_pages_keep_their_contents_and_others_reach_them() {
         farside::local(2, |world| {
             let (me, pages) = (world.rank(), 3);
-            let bytes = pages * page_bytes();
-            let flags = MapFlags::PRIVATE;
-            // SAFETY: a mapping at an address of the system's choice.
-            let mapped = unsafe {
-                mmap_anonymous(
-                    std::ptr::null_mut(),
-                    bytes,
-                    ProtFlags::READ | ProtFlags::WRITE,
-                    flags,
-                )
-            };
-            let at = NonNull::new(mapped.unwrap().cast::<u8>()).unwrap();
+            let (at, bytes) = (own_pages(pages), pages * page_bytes());
             let word = |index: usize| {
                 // SAFETY: inside of the mapping, and aligned.
                 unsafe { &*at.as_ptr().cast::<AtomicU64>().add(index) }
@@ -450,6 +478,83 @@ mod tests {
             unsafe { detach(&team, attached)? };
             assert_eq!((own(100), own(101)), (7, (101 + me.index() as u64 + 1) * 10));
             Ok(())
+        })
+        .unwrap();
+    }
+
+    /// Lets this thread's moves of mappings of so many bytes fail, as where memory is short, until
+    /// it ends. Returns false where the system does not know how.
+    fn refuse_moves(bytes: usize) -> bool {
+        let call = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+        let old_bytes = (std::mem::offset_of!(libc::seccomp_data, args) + 8) as u32;
+        let load = |at| (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, 0);
+        let skip_unless = |value, skip| (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, skip);
+        let answer = |value| (libc::BPF_RET | libc::BPF_K, value, 0);
+        let steps = [
+            load(call),
+            skip_unless(libc::SYS_mremap as u32, 3),
+            load(old_bytes),
+            skip_unless(bytes as u32, 1),
+            answer(libc::SECCOMP_RET_ERRNO | libc::ENOMEM as u32),
+            answer(libc::SECCOMP_RET_ALLOW),
+        ];
+        let mut filter =
+            steps.map(|(code, k, jf)| libc::sock_filter { code: code as u16, jt: 0, jf, k });
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: the filter is copied.
+        unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &program) == 0
+        }
+    }
+
+    /// The number of pages that tests give back in vain: no other mapping that moves has so many.
+    const ODD: usize = 37;
+
+    #[test]
+    fn memory_that_lies_over_pages_of_a_member_is_not_freed() {
+        farside::local(2, |world| {
+            let (team, pages) = (world.team(), own_pages(ODD));
+            // SAFETY: the pages are this thread's own.
+            unsafe { pages.cast::<u64>().write_volatile(7) };
+            // Rank 1 cannot lay over, and rank 0 cannot give back.
+            let refused = if world.rank().0 == 1 { 0 } else { ODD * page_bytes() };
+            let mut missing = [u64::from(!refuse_moves(refused))];
+            team.all_reduce(&mut missing, |a, b| a + b)?;
+            if missing != [0] {
+                eprintln!("SKIPPED: there is no seccomp");
+                return Ok(());
+            }
+            // SAFETY: as above.
+            let attached = unsafe { attach(&team, pages, ODD * page_bytes()) };
+            assert!(attached.is_err());
+            let next = Memory::allocate(&team, (ODD * page_bytes()) as u64)?;
+            world.barrier()?;
+            // SAFETY: as above.
+            assert_eq!(unsafe { pages.cast::<u64>().read_volatile() }, 7);
+            next.free(world)
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn pages_that_are_given_back_can_be_attached_again() {
+        farside::local(2, |world| {
+            let (team, pages) = (world.team(), own_pages(ODD));
+            // SAFETY: the pages are this thread's own.
+            let attached = unsafe { attach(&team, pages, ODD * page_bytes())? };
+            let is_short = world.rank().0 == 1;
+            let mut missing = [u64::from(is_short && !refuse_moves(ODD * page_bytes()))];
+            team.all_reduce(&mut missing, |a, b| a + b)?;
+            if missing != [0] {
+                eprintln!("SKIPPED: there is no seccomp");
+                return Ok(());
+            }
+            // SAFETY: as above.
+            assert!(unsafe { detach(&team, attached) }.is_err());
+            let next = if is_short { own_pages(1) } else { pages };
+            // SAFETY: as above.
+            unsafe { detach(&team, attach(&team, next, 8)?) }
         })
         .unwrap();
     }

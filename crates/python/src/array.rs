@@ -12,12 +12,7 @@ use crate::error::{bad_argument, unsupported};
 pub(crate) fn plain_dtype<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArrayDescr>> {
     let py = dtype.py();
     let descr = PyArrayDescr::new(py, dtype)?;
-    if descr.has_object() {
-        return Err(unsupported(
-            py,
-            format!("dtype {descr}: Python objects have no meaning in another process"),
-        ));
-    }
+    check_objects(&descr)?;
     if descr.itemsize() == 0 || descr.has_subarray() {
         return Err(bad_argument(
             py,
@@ -25,6 +20,17 @@ pub(crate) fn plain_dtype<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py,
         ));
     }
     Ok(descr)
+}
+
+/// Refuses a dtype whose elements are, or have, Python objects.
+pub(crate) fn check_objects(descr: &Bound<'_, PyArrayDescr>) -> PyResult<()> {
+    if descr.has_object() {
+        return Err(unsupported(
+            descr.py(),
+            format!("dtype {descr}: Python objects have no meaning in another process"),
+        ));
+    }
+    Ok(())
 }
 
 /// A new reference to a dtype, for a function that takes one over.
@@ -77,7 +83,36 @@ pub(crate) fn as_array<'py>(
     Ok(made.cast_into::<PyUntypedArray>()?)
 }
 
-/// Returns a value as an array of whatever dtype it has, contiguous and in native byte order.
+/// Returns numbers that are added to others of a dtype as an array of it. Numbers that the dtype
+/// cannot have are refused, as `+=` refuses them: half of something is not nothing.
+pub(crate) fn as_summand<'py>(
+    value: &Bound<'py, PyAny>,
+    descr: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let array = match is_array(value) {
+        Some(array) => array.clone(),
+        None => value.py().import("numpy")?.call_method1("asarray", (value,))?.cast_into()?,
+    };
+    let order = |kind: u8| match kind {
+        b'b' => Some(0),
+        // Integers of both kinds wrap.
+        b'i' | b'u' => Some(1),
+        b'f' => Some(2),
+        b'c' => Some(3),
+        _ => None,
+    };
+    let (from, to) = (array.dtype(), descr);
+    match order(from.kind()).zip(order(to.kind())) {
+        Some((from_order, to_order)) if from_order > to_order && !array.is_empty() => {
+            let text =
+                format!("numbers of {from} are not combined with numbers of {to}: convert them");
+            Err(bad_argument(value.py(), text))
+        }
+        _ => as_array(value, descr),
+    }
+}
+
+/// Returns a value as a contiguous array of whatever dtype it has.
 pub(crate) fn contiguous<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let array = value.py().import("numpy")?.call_method1("ascontiguousarray", (value,))?;
     // `ascontiguousarray` makes scalars arrays of one element.
@@ -86,7 +121,9 @@ pub(crate) fn contiguous<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
         None if value.call_method0("__len__").is_err() => array.call_method1("reshape", ((),))?,
         _ => array,
     };
-    Ok(array.cast_into::<PyUntypedArray>()?)
+    let array = array.cast_into::<PyUntypedArray>()?;
+    check_objects(&array.dtype())?;
+    Ok(array)
 }
 
 /// Makes an array with undefined contents.

@@ -83,7 +83,7 @@ impl Team {
         // SAFETY: the array lives until the call returns.
         let bytes = unsafe { array::bytes(&tight) };
         self.shared.run(py, |team| team.broadcast(root, bytes))?;
-        if !tight.is(array) {
+        if root != self.shared.access.rank && !tight.is(array) {
             array::copy(array, &tight)?;
         }
         Ok(array.clone().into_any())

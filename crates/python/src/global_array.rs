@@ -11,7 +11,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArr
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::{self, as_array, contiguous, plain_dtype, scalar};
+use crate::array::{self, as_array, as_summand, contiguous, plain_dtype, scalar};
 use crate::error::bad_argument;
 use crate::number::{Fold, Folder, Number, folder, no_summand, of_summand};
 use crate::team::TeamShared;
@@ -370,8 +370,10 @@ impl GlobalArray {
         data: &Bound<'_, PyAny>,
         scale: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let (area, data) = (self.area(&low, &high), self.data(data)?);
-        let scale = scale.map(|scale| self.element(scale)).transpose()?;
+        let descr = self.descr.bind(py);
+        let (area, data) = (self.area(&low, &high), contiguous(as_summand(data, descr)?.as_any())?);
+        let scale =
+            scale.map(|scale| self.element(as_summand(scale, descr)?.as_any())).transpose()?;
         if area.iter().any(Range::is_empty) {
             return Ok(());
         }
@@ -415,7 +417,8 @@ impl GlobalArray {
 
     /// Folds a number into every element by sum, prod, min, max, and, or, or xor. Collective.
     fn change(&self, py: Python<'_>, value: &Bound<'_, PyAny>, op: &str) -> PyResult<()> {
-        let (value, fold) = (self.element(value)?, self.fold(py, op)?);
+        let value = as_summand(value, self.descr.bind(py))?;
+        let (value, fold) = (self.element(&value)?, self.fold(py, op)?);
         self.run(py, true, |blocks| blocks.change(&value, fold))
     }
 

@@ -14,13 +14,15 @@ use crate::team::{Team, TeamShared};
 /// A lock, and its guard while this rank has it.
 struct Slot<L, G> {
     team: Arc<TeamShared>,
+    /// Those who have recovered the lock: its memory is theirs since.
+    survivors: UnsafeCell<Option<Arc<TeamShared>>>,
     /// `None` once it was freed.
     lock: UnsafeCell<Option<L>>,
     /// It borrows the lock and the context: it is released or forgotten before they go.
     held: UnsafeCell<Option<G>>,
 }
 
-// SAFETY: both cells are used within `Access::enter` only, by one thread at a time.
+// SAFETY: the cells are used within `Access::enter` only, by one thread at a time.
 unsafe impl<L, G> Send for Slot<L, G> {}
 // SAFETY: as above.
 unsafe impl<L, G> Sync for Slot<L, G> {}
@@ -29,6 +31,7 @@ impl<L, G> Slot<L, G> {
     fn new(team: &Arc<TeamShared>, lock: L) -> Slot<L, G> {
         Slot {
             team: team.for_user(),
+            survivors: UnsafeCell::new(None),
             lock: UnsafeCell::new(Some(lock)),
             held: UnsafeCell::new(None),
         }
@@ -108,6 +111,11 @@ impl<L, G> Slot<L, G> {
         };
         let Some(lock) = lock else { return Err(freed(py)) };
         let recovered = self.access().released(py, || recover(lock, &team));
+        if recovered.is_ok() {
+            // The team from before stays in use: it has lost a member, and cannot be freed.
+            // SAFETY: within a use of the context.
+            unsafe { *self.survivors.get() = Some(survivors.shared.for_user()) };
+        }
         drop((team, entered));
         recovered.raise(py)
     }
@@ -119,12 +127,14 @@ impl<L, G> Slot<L, G> {
     ) -> PyResult<()> {
         let entered = self.access().enter(py)?;
         self.check_free(py, &entered)?;
-        let team = self.team.team_of_user(py, &entered)?;
+        // SAFETY: within a use of the context.
+        let owner = unsafe { &*self.survivors.get() }.as_ref().unwrap_or(&self.team);
+        let team = owner.team_of_user(py, &entered)?;
         // SAFETY: within a use of the context, and no guard borrows the lock.
         let Some(lock) = (unsafe { (*self.lock.get()).take() }) else { return Ok(()) };
         let freed = self.access().released(py, || free(lock, &team));
         drop(team);
-        self.team.end_use(py, entered, freed)
+        owner.end_use(py, entered, freed)
     }
 }
 

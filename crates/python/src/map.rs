@@ -8,9 +8,10 @@ use farside::{Context, Result, rw};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArrayMethods as _};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
 
-use crate::array::{self, as_array, plain_dtype, scalar};
-use crate::error::{Raise, bad_state, unsupported};
+use crate::array::{self, as_array, as_summand, plain_dtype, scalar};
+use crate::error::{Raise, bad_argument, bad_state, unsupported};
 use crate::number::Number;
 use crate::team::{Team, TeamShared};
 
@@ -23,6 +24,8 @@ const VALUE_BYTES_MAX: usize = 256;
 #[pyclass(frozen, module = "farside")]
 pub(crate) struct HashMap {
     team: Arc<TeamShared>,
+    /// Those who have recovered the map: what it has is theirs since.
+    survivors: UnsafeCell<Option<Arc<TeamShared>>>,
     /// `None` once it was freed.
     table: UnsafeCell<Option<Box<dyn Table>>>,
     key: Kind,
@@ -31,7 +34,7 @@ pub(crate) struct HashMap {
     is_slow: bool,
 }
 
-// SAFETY: the table is used within `Access::enter` only, by one thread at a time.
+// SAFETY: the cells are used within `Access::enter` only, by one thread at a time.
 unsafe impl Send for HashMap {}
 // SAFETY: as above.
 unsafe impl Sync for HashMap {}
@@ -61,6 +64,40 @@ impl Kind {
         Ok(Kind { number: Number::of(&descr), descr: descr.unbind(), item })
     }
 
+    /// Returns the bytes of a key, which the dtype can hold: another would be cut or rounded, and
+    /// found for keys that are not equal.
+    fn key_bytes(&self, key: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+        let py = key.py();
+        let descr = self.descr.bind(py);
+        // An integer of Python that fits is what it was.
+        let integer = self.number.filter(|_| b"iu".contains(&descr.kind()));
+        if let Some((bytes, len)) = integer.and_then(|number| number.bytes_of(key)) {
+            return Ok(bytes[..len].to_vec());
+        }
+        let bytes = self.bytes(key)?;
+        // Numbers with a fraction are rounded as numpy rounds them; records compare as they are.
+        if !b"biuSU".contains(&descr.kind()) {
+            return Ok(bytes);
+        }
+        let held = self.value(py, bytes.clone())?;
+        let is_of_kind = match descr.kind() {
+            b'S' => key.is_instance_of::<PyBytes>(),
+            b'U' => key.is_instance_of::<PyString>(),
+            _ => false,
+        };
+        let is_same = if is_of_kind {
+            held.eq(key)?
+        } else {
+            let key = py.import("numpy")?.call_method1("asarray", (key,))?;
+            let back = held.call_method1("astype", (key.getattr("dtype")?,))?;
+            back.eq(key)?
+        };
+        if is_same {
+            return Ok(bytes);
+        }
+        Err(bad_argument(py, format!("{} is no key of dtype {descr}", key.repr()?)))
+    }
+
     /// Returns the bytes of a value.
     fn bytes(&self, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
         if let Some((bytes, len)) = self.number.and_then(|number| number.bytes_of(value)) {
@@ -69,7 +106,7 @@ impl Kind {
         let array = as_array(value, self.descr.bind(value.py()))?;
         if array.len() != 1 {
             let text = format!("one element is wanted, not an array of {:?}", array.shape());
-            return Err(crate::error::bad_argument(value.py(), text));
+            return Err(bad_argument(value.py(), text));
         }
         // SAFETY: an array of one element has its bytes, for as long as it lives.
         Ok(unsafe { std::slice::from_raw_parts(array::data(&array), self.item) }.to_vec())
@@ -195,8 +232,8 @@ impl HashMap {
         let sizes = (key.item, value.item);
         let table = team.run(py, |team| make_table(team, sizes, &options))?;
         let is_slow = locked || !team.access.is_one_node;
-        let table = UnsafeCell::new(Some(table));
-        Ok(HashMap { team: team.for_user(), table, key, value, is_slow })
+        let (survivors, table) = (UnsafeCell::new(None), UnsafeCell::new(Some(table)));
+        Ok(HashMap { team: team.for_user(), survivors, table, key, value, is_slow })
     }
 
     /// Runs an operation on the table.
@@ -231,7 +268,7 @@ impl HashMap {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = self.key.bytes(key)?;
+        let bytes = self.key.key_bytes(key)?;
         let found = self.run(py, |table, context| table.get(context, &bytes))?;
         self.found(py, found)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
@@ -242,7 +279,7 @@ impl HashMap {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (key, value) = (self.key.bytes(key)?, self.value.bytes(value)?);
+        let (key, value) = (self.key.key_bytes(key)?, self.value.bytes(value)?);
         self.run(py, |table, context| table.insert(context, &key, &value)).map(drop)
     }
 
@@ -254,7 +291,7 @@ impl HashMap {
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let key = self.key.bytes(key)?;
+        let key = self.key.key_bytes(key)?;
         Ok(self.run(py, |table, context| table.get(context, &key))?.is_some())
     }
 
@@ -270,7 +307,7 @@ impl HashMap {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let key = self.key.bytes(key)?;
+        let key = self.key.key_bytes(key)?;
         let found = self.run(py, |table, context| table.get(context, &key))?;
         Ok(self.found(py, found)?.or(default))
     }
@@ -282,7 +319,7 @@ impl HashMap {
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (key, value) = (self.key.bytes(key)?, self.value.bytes(value)?);
+        let (key, value) = (self.key.key_bytes(key)?, self.value.bytes(value)?);
         let old = self.run(py, |table, context| table.insert(context, &key, &value))?;
         self.found(py, old)
     }
@@ -294,7 +331,7 @@ impl HashMap {
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (key, value) = (self.key.bytes(key)?, self.value.bytes(value)?);
+        let (key, value) = (self.key.key_bytes(key)?, self.value.bytes(value)?);
         let old = self.run(py, |table, context| table.insert_new(context, &key, &value))?;
         self.found(py, old)
     }
@@ -305,7 +342,7 @@ impl HashMap {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let key = self.key.bytes(key)?;
+        let key = self.key.key_bytes(key)?;
         let old = self.run(py, |table, context| table.remove(context, &key))?;
         self.found(py, old)
     }
@@ -326,7 +363,8 @@ impl HashMap {
             let descr = self.value.descr.bind(py);
             return Err(unsupported(py, format!("fetch_add of {descr}: numbers have it")));
         };
-        let (key, value) = (self.key.bytes(key)?, self.value.bytes(value)?);
+        let value = as_summand(value, self.value.descr.bind(py))?;
+        let (key, value) = (self.key.key_bytes(key)?, self.value.bytes(&value)?);
         let change = |old: Option<&[u8]>| {
             let mut new = value.clone();
             if let Some(old) = old {
@@ -358,6 +396,11 @@ impl HashMap {
             return Err(bad_state(py, "the map was freed"));
         };
         let recovered = self.team.access.released(py, || table.recover(&team));
+        if recovered.is_ok() {
+            // The team from before stays in use: it has lost a member, and cannot be freed.
+            // SAFETY: within a use of the context.
+            unsafe { *self.survivors.get() = Some(survivors.get().shared.for_user()) };
+        }
         drop((team, entered));
         recovered.raise(py)
     }
@@ -365,11 +408,13 @@ impl HashMap {
     /// Gives its memory back. Collective.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
         let entered = self.team.access.enter(py)?;
-        let team = self.team.team_of_user(py, &entered)?;
+        // SAFETY: within a use of the context.
+        let owner = unsafe { &*self.survivors.get() }.as_ref().unwrap_or(&self.team);
+        let team = owner.team_of_user(py, &entered)?;
         // SAFETY: within a use of the context.
         let Some(table) = (unsafe { (*self.table.get()).take() }) else { return Ok(()) };
         let freed = self.team.access.released(py, || table.free(&team));
         drop(team);
-        self.team.end_use(py, entered, freed)
+        owner.end_use(py, entered, freed)
     }
 }

@@ -1,11 +1,12 @@
 //! Kinds of numbers, by dtype, and the operations that fold them.
 
-use farside::Complex;
+use farside::raw::{self, Accumulate};
+use farside::{Complex, Op};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
 
-use crate::error::{bad_argument, unsupported};
+use crate::error::{Raise as _, bad_argument, unsupported};
 
 /// A kind of number that numpy and farside both know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,39 @@ impl Number {
         matches!(self, I32 | I64 | U32 | U64 | F32 | F64 | C32 | C64)
     }
 
+    /// Returns the kind of an element of an accumulate.
+    fn raw(self) -> raw::Number {
+        match self {
+            Number::Bool | Number::U8 => raw::Number::U8,
+            Number::I8 => raw::Number::I8,
+            Number::I16 => raw::Number::I16,
+            Number::I32 => raw::Number::I32,
+            Number::I64 => raw::Number::I64,
+            Number::U16 => raw::Number::U16,
+            Number::U32 => raw::Number::U32,
+            Number::U64 => raw::Number::U64,
+            Number::F32 => raw::Number::F32,
+            Number::F64 => raw::Number::F64,
+            Number::C32 => raw::Number::C32,
+            Number::C64 => raw::Number::C64,
+        }
+    }
+
+    /// Returns the unsigned integer that has as many bytes as an element of a dtype.
+    pub(crate) fn word_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<raw::Number> {
+        Ok(match descr.itemsize() {
+            1 => raw::Number::U8,
+            2 => raw::Number::U16,
+            4 => raw::Number::U32,
+            8 => raw::Number::U64,
+            16 => raw::Number::C64,
+            _ => {
+                let text = format!("atomics on {descr}: elements have 1, 2, 4, 8 or 16 bytes");
+                return Err(unsupported(descr.py(), text));
+            }
+        })
+    }
+
     /// Returns the bytes of a Python number, if it is of this kind without a loss; `None` leaves
     /// the conversion to numpy.
     #[inline]
@@ -84,6 +118,23 @@ impl Number {
         };
         Some((bytes, len))
     }
+}
+
+/// Reads the name of an operation that combines elements of a dtype at another rank.
+pub(crate) fn accumulate_named(descr: &Bound<'_, PyArrayDescr>, op: &str) -> PyResult<Accumulate> {
+    let py = descr.py();
+    let (number, op) = match op {
+        // Whatever the elements are, these only move them.
+        "replace" => (Number::word_of(descr)?, Op::Replace),
+        "no_op" => (Number::word_of(descr)?, Op::NoOp),
+        _ => {
+            let fold = Fold::named(py, op)?;
+            let number = Number::of(descr)
+                .ok_or_else(|| unsupported(py, format!("{op} of {descr} at another rank")))?;
+            (number.raw(), fold.op(number))
+        }
+    };
+    Accumulate::new(number, op).raise(py)
 }
 
 /// Calls a generic function for a kind of number that can be accumulated.
@@ -147,6 +198,23 @@ impl Fold {
                 return Err(bad_argument(py, format!("{name:?} is no operation: {names} are")));
             }
         })
+    }
+
+    /// Returns the operation of an accumulate of numbers of a kind. Of truth values numpy's sum is
+    /// the disjunction, and its product the conjunction.
+    fn op(self, number: Number) -> Op {
+        let is_truth = number == Number::Bool;
+        match self {
+            Fold::Sum | Fold::Max if is_truth => Op::Or,
+            Fold::Product | Fold::Min if is_truth => Op::And,
+            Fold::Sum => Op::Sum,
+            Fold::Product => Op::Product,
+            Fold::Min => Op::Min,
+            Fold::Max => Op::Max,
+            Fold::And => Op::And,
+            Fold::Or => Op::Or,
+            Fold::Xor => Op::Xor,
+        }
     }
 }
 

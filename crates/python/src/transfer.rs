@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyTuple};
 
 use crate::access::HELD_BYTES;
-use crate::array::{self, as_array, check_writable, has_dtype, scalar};
+use crate::array::{self, as_array, as_summand, check_writable, has_dtype, scalar};
 use crate::error::bad_argument;
 use crate::number::{Number, no_summand, of_summand};
 use crate::selection::Selection;
@@ -313,7 +313,8 @@ impl Window {
         if !number.is_some_and(Number::is_summand) {
             return none();
         }
-        let (array, mut block) = self.source(py, selection, value)?;
+        let value = as_summand(value, self.descr(py))?;
+        let (array, mut block) = self.source(py, selection, value.as_any())?;
         let mut packed = Vec::new();
         if block.bytes() == 0 {
             return Ok(());
@@ -322,7 +323,7 @@ impl Window {
             packed = block.pack();
             block.use_packed(&mut packed);
         }
-        let scale = scale.map(|scale| as_array(scale, self.descr(py))).transpose()?;
+        let scale = scale.map(|scale| as_summand(scale, self.descr(py))).transpose()?;
         if scale.as_ref().is_some_and(|scale| scale.len() != 1) {
             return Err(bad_argument(py, "a scale is one number"));
         }

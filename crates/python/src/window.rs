@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use farside::fabric::text::counted;
 use farside::raw::Memory;
 use farside::{Error, Rank};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBool, PyTuple};
 
 use crate::access::Access;
 use crate::array::{self, plain_dtype};
-use crate::error::{Raise, bad_argument, bad_state, raise};
+use crate::error::{Raise, bad_argument, bad_index_type, bad_state, raise};
 use crate::number::Number;
 use crate::scope::Scope;
 use crate::selection::{DIMENSIONS_MAX, Selection, integer};
@@ -101,17 +102,23 @@ impl Window {
         let (shape, descr) = (read_shape(shape)?, plain_dtype(dtype)?);
         let item = descr.itemsize();
         let bytes = bytes_of(py, &shape, item)?;
-        let mut says = [0u64; 2 + DIMENSIONS_MAX];
-        (says[0], says[1]) = (item as u64, shape.len() as u64);
-        shape.iter().zip(&mut says[2..]).for_each(|(&count, say)| *say = count as u64);
+        let mut says = [0u64; SAID_FIRST + DIMENSIONS_MAX];
+        let said = [item as u64, shape.len() as u64, dtype_code(&descr)];
+        says[..SAID_FIRST].copy_from_slice(&said);
+        shape.iter().zip(&mut says[SAID_FIRST..]).for_each(|(&count, say)| *say = count as u64);
         let (memory, all, members) = team.run(py, |team| {
             let all = team.all_gather(&says)?;
-            if let Some((other, what)) = disagreement(&all, &says) {
+            if let Some((other, at)) = disagreement(&all, &says) {
+                let theirs = all[other * says.len() + at];
+                let text = |said: u64| match at {
+                    SAID_DTYPE => dtype_text(said),
+                    _ => said.to_string(),
+                };
                 return Err(Error::Disagreement {
-                    what: format!("{what} of a window"),
-                    mine: says[usize::from(what != "itemsize")].to_string(),
+                    what: format!("{} of a window", SAID[at]),
+                    mine: text(says[at]),
                     rank: team.members()[other],
-                    theirs: all[other * says.len() + usize::from(what != "itemsize")].to_string(),
+                    theirs: text(theirs),
                 });
             }
             Ok((Memory::allocate(team, bytes as u64)?, all, team.members().to_vec()))
@@ -177,12 +184,15 @@ impl Window {
     /// Reads the rank of an index.
     #[inline]
     pub(crate) fn rank(&self, object: &Bound<'_, PyAny>) -> PyResult<Rank> {
+        if object.is_instance_of::<PyBool>() {
+            return Err(bad_index_type("a rank is an integer, not a truth value"));
+        }
         let number = object.extract::<i64>()?;
         match u32::try_from(number) {
             Ok(rank) => Ok(Rank(rank)),
             Err(_) => {
-                let ranks = self.access.size;
-                Err(bad_argument(object.py(), format!("rank {number}: the job has {ranks} ranks")))
+                let ranks = counted(self.access.size, "rank");
+                Err(bad_argument(object.py(), format!("rank {number}: the job has {ranks}")))
             }
         }
     }
@@ -253,23 +263,48 @@ impl Window {
     }
 }
 
-/// Returns the first member that has another size of elements or number of dimensions.
-fn disagreement(all: &[u64], mine: &[u64]) -> Option<(usize, &'static str)> {
-    for (at, theirs) in all.chunks_exact(mine.len()).enumerate() {
-        if theirs[0] != mine[0] {
-            return Some((at, "itemsize"));
-        }
-        if theirs[1] != mine[1] {
-            return Some((at, "dimensions"));
-        }
+/// What members tell each other of a window, on which they agree; the shapes come behind it.
+const SAID: [&str; 3] = ["itemsize", "dimensions", "dtype"];
+const SAID_DTYPE: usize = 2;
+const SAID_FIRST: usize = SAID.len();
+
+/// If members say different things of a window, returns the first that says something else than
+/// this one, and what. It is the same on all members whether they do, also on one that agrees with
+/// every other: none goes on alone.
+fn disagreement(all: &[u64], mine: &[u64]) -> Option<(usize, usize)> {
+    let said = |at: usize| {
+        let members = all.chunks_exact(mine.len()).map(move |says| says[at]).enumerate();
+        members.filter(move |&(_, said)| at != SAID_DTYPE || said != 0)
+    };
+    (0..SAID_FIRST).find_map(|at| {
+        let (_, first) = said(at).next()?;
+        said(at).find(|&(_, said)| said != first)?;
+        let (member, _) = said(at).find(|&(_, said)| said != mine[at])?;
+        Some((member, at))
+    })
+}
+
+/// Returns what is said of a dtype: its kind, and whether its bytes are swapped. Records and bytes
+/// without a meaning agree with all dtypes.
+fn dtype_code(descr: &Bound<'_, PyArrayDescr>) -> u64 {
+    let is_swapped = descr.is_native_byteorder() == Some(false);
+    match descr.kind() {
+        b'V' => 0,
+        kind => u64::from(kind) << 1 | u64::from(is_swapped),
     }
-    None
+}
+
+/// Returns what was said of a dtype, for a message.
+fn dtype_text(said: u64) -> String {
+    let kind = if said == 0 { 'V' } else { char::from((said >> 1) as u8) };
+    format!("kind '{kind}'{}", if said & 1 == 1 { " in another byte order" } else { "" })
 }
 
 impl Shapes {
     fn read(all: &[u64], mine: &[u64], members: &[Rank], ranks: u32) -> Shapes {
         let shape = |says: &[u64]| -> Box<[usize]> {
-            says[2..2 + says[1] as usize].iter().map(|&count| count as usize).collect()
+            let shape = &says[SAID_FIRST..SAID_FIRST + says[1] as usize];
+            shape.iter().map(|&count| count as usize).collect()
         };
         let each = || all.chunks_exact(mine.len());
         if members.len() == ranks as usize && each().all(|theirs| theirs == mine) {
@@ -459,10 +494,10 @@ impl Window {
             match all.iter().position(|&views| views > 0) {
                 None => memory.free(&team),
                 Some(at) => Err(Error::InvalidState(format!(
-                    "{} still has {} views of this window: delete the arrays that own_view and \
+                    "{} still has {} of this window: delete the arrays that own_view and \
                      near_view gave before it is freed",
                     team.members()[at],
-                    all[at]
+                    counted(all[at], "view")
                 ))),
             }
         });

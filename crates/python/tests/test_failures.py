@@ -155,12 +155,60 @@ def test_survivors_recover_a_lock(tmp_path: Path, nodes: int) -> None:
         if world.rank == 0:
             print("count", count[0, 0])
         world.go_on()
-        survivors.barrier()
+        # The recovered lock is the survivors', who free it before their team.
+        lock.free()
+        survivors.free()
+        print("freed")
         """,
         *options,
     )
     assert done.stdout.count("poisoned 3") == 3, done.stdout + done.stderr
+    assert done.stdout.count("freed") == 3, done.stdout + done.stderr
     assert "count 130" in done.stdout or "count 30" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("nodes", [None, 2])
+def test_survivors_recover_a_map(tmp_path: Path, nodes: int) -> None:
+    options = ["--keep-going", *(["--nodes", str(nodes)] if nodes else [])]
+    done = run(
+        tmp_path,
+        4,
+        """
+        import os, signal
+        import farside
+        world = farside.join()
+        survivors = world.split(0 if world.rank < 3 else 1)
+        votes = world.hash_map("i8", "i8", locked=True)
+        for k in range(world.rank, 40, 4):
+            votes[k] = k
+        world.barrier()
+        here = [k for k, _ in votes.own_items()]
+        world.barrier()
+        if world.rank == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            while True:
+                for k in range(40):
+                    votes[k] = k
+        except (farside.Poisoned, farside.RankLost) as error:
+            assert error.rank == 3 and "signal 9" in error.how, error
+            print("poisoned", error.rank)
+        votes.recover(survivors)
+        # The entries of the survivors are there, and can be changed.
+        for k in here:
+            assert votes[k] == k, k
+            votes[k] = k + 100
+        survivors.sync()
+        assert sorted(v for _, v in votes.own_items()) == sorted(k + 100 for k in here)
+        world.go_on()
+        votes.free()
+        survivors.free()
+        print("freed")
+        """,
+        *options,
+    )
+    assert done.stdout.count("poisoned 3") == 3, done.stdout + done.stderr
+    assert done.stdout.count("freed") == 3, done.stdout + done.stderr
 
 
 def test_an_interrupt_ends_every_rank(tmp_path: Path) -> None:
@@ -227,6 +275,17 @@ def test_local_returns_results_and_output(capsys: pytest.CaptureFixture[str]) ->
     results = farside.local(3, square, 1)
     assert [value for value, _ in results] == [1, 4, 13]
     assert sorted(capsys.readouterr().out.split("\n"))[1:] == [f"here is {r}" for r in range(3)]
+
+
+def test_a_program_that_makes_a_job_of_its_own_under_a_launcher_says_so(tmp_path: Path) -> None:
+    program = """
+        import farside
+
+        farside.local(1, print)
+        """
+    ran = run(tmp_path, 2, program)
+    assert ran.returncode == 0, ran
+    assert ran.stderr.count("no rank has joined the job") == 1, ran
 
 
 def test_local_raises_the_cause() -> None:
@@ -316,6 +375,25 @@ def test_different_collectives_name_the_line_of_python(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "Disagreement" in done.stderr and ".rs:" not in done.stderr, done.stderr
     assert "program.py:5)" in done.stderr or "program.py:7)" in done.stderr, done.stderr
+
+
+def test_a_race_that_is_not_looked_for_is_not_denied(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        2,
+        """
+        import farside
+        world = farside.join()
+        w = world.window(1, "int64")
+        w[(world.rank + 1) % 2, 0] = 1
+        print(w.own[0])
+        world.barrier()
+        """,
+        "--races",
+    )
+    assert done.returncode == 67, done.stderr
+    said = "races: nothing was checked: accesses of Python programs cannot be seen"
+    assert said in done.stderr and "no race" not in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

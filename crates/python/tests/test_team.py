@@ -296,3 +296,92 @@ def test_what_a_team_made_outlives_it(world: farside.World, fabric: str) -> None
         made.free()
     with pytest.raises(farside.InvalidState):
         team.barrier()
+
+
+@pytest.mark.farside(ranks=2)
+def test_objects_do_not_travel(world: farside.World) -> None:
+    things = np.array([{"a": 1}, None], object)
+    for call in (
+        lambda: world.all_gather(things),
+        lambda: world.all_gather(None),
+        lambda: world.all_to_all(things),
+        lambda: world.broadcast(things),
+        lambda: world.all_reduce(things),
+        lambda: world.scan(things),
+    ):
+        with pytest.raises(farside.Unsupported):
+            call()
+    e = world.epoch_window(64, "u1", checking=False)
+    e.lock_all()
+    for call in (e.put_bytes, e.get_bytes):
+        with pytest.raises(farside.Unsupported):
+            call(1, 0, things)
+    e.unlock_all()
+    world.barrier()
+    e.free()
+    # Of a root, only the elements are wanted.
+    fixed = np.broadcast_to(3.0, 2) if world.rank == 0 else np.zeros(2)
+    assert world.broadcast(fixed).tolist() == [3, 3]
+
+
+@pytest.mark.farside(ranks=2)
+def test_keys_are_what_they_say(world: farside.World) -> None:
+    numbers = world.hash_map("i4", "i8")
+    numbers[5] = 1
+    for key in (5.5, np.int64((1 << 32) + 5), 1 << 40, b"5x"):
+        with pytest.raises((ValueError, OverflowError)):
+            numbers[key]
+        with pytest.raises((ValueError, OverflowError)):
+            numbers[key] = 2
+        with pytest.raises((ValueError, OverflowError)):
+            key in numbers
+    for key in (5, 5.0, np.int8(5), np.array(5)):
+        assert numbers[key] == 1
+    with pytest.raises(ValueError, match="are not combined"):
+        numbers.fetch_add(5, 0.5)
+    words = world.hash_map("S4", "f4")
+    words[b"abcd"] = 1
+    for key in (b"abcde", "abcde", b"abc\0", np.bytes_(b"abcdefgh")):
+        with pytest.raises(ValueError, match="is no key"):
+            words[key]
+    assert words[b"abcd"] == words["abcd"] == words[np.bytes_(b"abcd")] == 1
+    texts = world.hash_map("U3", "i8")
+    texts["äöü"] = 7
+    assert texts["äöü"] == 7
+    with pytest.raises(ValueError, match="is no key"):
+        texts["äöüß"]
+    fractions = world.hash_map("f4", "i8")
+    fractions[0.1] = 3
+    assert fractions[0.1] == fractions[np.float32(0.1)] == 3
+    world.barrier()
+
+
+@pytest.mark.farside(ranks=2)
+def test_indices_are_what_they_say(world: farside.World) -> None:
+    a = farside.GlobalArray(world, (4, 3), "i8")
+    if world.rank == 0:
+        a[...] = np.arange(12).reshape(4, 3)
+    a.sync()
+    mask = np.array([True, False, True, False])
+    for key in (
+        True, (0, False), None, 1.0, (np.array([0.5, 1.5]), np.array([0, 1])),
+        (mask, [0, 1, 2, 0]), ([True, False], [0, 1]), "x", (..., ...),
+    ):  # fmt: skip
+        with pytest.raises((IndexError, TypeError)):
+            a[key]
+        with pytest.raises((IndexError, TypeError)):
+            a[key] = 1
+    assert a[np.int8(1), np.uint64(2)] == 5
+    assert a[[], []].shape == (0,)
+    assert a[[1, -1], [0, 2]].tolist() == [3, 11]
+    for call in (
+        lambda: a.scale(0.5),
+        lambda: a.shift(0.5),
+        lambda: a.accumulate((0, 0), 0.5),
+        lambda: a.accumulate((0, 0), 1, scale=0.5),
+    ):
+        with pytest.raises(ValueError, match="are not combined"):
+            call()
+    a.sync()
+    assert a.sum() == 66
+    a.free()

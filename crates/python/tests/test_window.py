@@ -167,6 +167,10 @@ def test_disagreement_is_told(world: farside.World, fabric: str) -> None:
         world.window(4, "f4" if world.rank == 1 else "f8")
     with pytest.raises(farside.Disagreement, match="dimensions of a window"):
         world.window((2, 2) if world.rank == 1 else 4, "f8")
+    # Bytes without a meaning agree with all dtypes; that the others differ is told to all.
+    if world.size > 2:
+        with pytest.raises(farside.Disagreement, match="dtype of a window"):
+            world.window(4, ["V8", "f8", "i8"][min(world.rank, 2)])
     world.barrier()
 
 
@@ -368,3 +372,40 @@ def test_a_scope_that_cannot_end_keeps_its_transfers(world: farside.World, fabri
     scope.wait()
     assert (got == 7).all()
     world.sync()
+
+
+@pytest.mark.farside(ranks=2)
+def test_ranks_and_scales_are_what_they_say(world: farside.World) -> None:
+    w = world.window(4, "i8")
+    for rank in (True, np.True_):
+        with pytest.raises(TypeError):
+            w[rank]
+        with pytest.raises(TypeError):
+            w.put(rank, 0, 1)
+    # Half of an integer is not nothing.
+    with pytest.raises(ValueError, match="are not combined"):
+        w.accumulate(1, slice(None), 2, scale=0.5)
+    with pytest.raises(ValueError, match="are not combined"):
+        w.accumulate(1, slice(None), [0.5] * 4)
+    with pytest.raises(ValueError, match="are not combined"):
+        w.accumulate(1, slice(None), np.ones(4, "c16"))
+    e = world.epoch_window(4, "i4")
+    e.lock_all()
+    with pytest.raises(ValueError, match="are not combined"):
+        e.accumulate(1, 0, 0.5)
+    # Elements of another type would be other numbers.
+    with pytest.raises(ValueError, match="dtype"):
+        e.get(1, 0, out=np.zeros(2, "f4"))
+    e.accumulate(1, 0, [True, False])
+    e.accumulate(1, 2, np.ones(2, "u8"))
+    e.unlock_all()
+    world.sync()
+    assert world.rank == 0 or e.own_view().tolist() == [2, 0, 2, 2]
+    assert not w.own.any()
+    with pytest.raises(farside.Disagreement, match="dtype of a window"):
+        world.window(4, "i8" if world.rank == 0 else "f8")
+    with pytest.raises(farside.Disagreement, match="dtype of a window"):
+        world.window(4, "<f8" if world.rank == 0 else ">f8")
+    world.window(4, "V8" if world.rank == 0 else "f8").free()
+    e.free()
+    w.free()

@@ -156,7 +156,7 @@ pub(crate) fn quiet_all(runtime: &Runtime, call: Call) {
 /// started or posted. The specification says so of barriers, and in a note that it is meant of the
 /// default context: programs that read it either way are right.
 pub(crate) fn tell_all_complete(runtime: &Runtime) {
-    if runtime.world.watch().is_none() {
+    if runtime.world.probe().is_none() {
         return;
     }
     for handle in CONTEXTS.handles() {
@@ -197,7 +197,7 @@ unsafe extern "C" fn farside_shmem_ctx_create(
     let mut made = INVALID;
     if let Some(state) = team::find(runtime, team, call) {
         // To a checker of races each context is one of its own, also with one thread.
-        let own = match runtime.world.watch() {
+        let own = match runtime.world.probe() {
             Some(_) => Some(runtime.world.context().or_exit(call)),
             None => runtime.another_context(),
         };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use farside::fabric::Failures;
-use farside::{Error, Result};
+use farside::{Context, Error, Result};
 use farside_overlay::CallSite;
 
 use crate::runtime::{self, Runtime};
@@ -151,7 +151,7 @@ pub(crate) fn is_under_way() -> bool {
     ENDING.load(Ordering::Acquire)
 }
 
-/// Makes all PEs exit with a status.
+/// Makes all PEs exit with a status. One thread alone gets here.
 fn leave_all(status: c_int) -> ! {
     let runtime = runtime::if_running().filter(|_| runtime::pe() >= 0);
     if runtime.is_some_and(|runtime| !runtime.world.is_own_process()) {
@@ -159,13 +159,14 @@ fn leave_all(status: c_int) -> ! {
         exit_now(status);
     }
     if let Some(runtime) = runtime {
-        let me = runtime.world.rank();
+        let context: &Context = runtime.farewell.as_ref().unwrap_or(&runtime.world);
+        let me = context.rank();
         for rank in runtime.world.ranks().filter(|&rank| rank != me) {
             let word = runtime.control.at(rank, 0).cast::<u64>();
             // One that cannot be told is lost, or will hear of this PE's end.
-            let _ = runtime.world.signal(word, EXIT | u64::from(status as u32));
+            let _ = context.signal(word, EXIT | u64::from(status as u32));
         }
-        let _ = runtime.world.flush_all();
+        let _ = context.flush_all();
     }
     leave_and_exit(status)
 }

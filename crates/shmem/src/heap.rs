@@ -7,6 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
+use farside::fabric::ProbeEvent;
 use farside::raw::Memory;
 use farside::{Rank, Result, Team, World};
 use farside_overlay::Blocks;
@@ -52,9 +53,8 @@ impl Heap {
     /// Adds a chunk. `all` is a team of all PEs whose context this thread may use.
     fn grow(&mut self, all: &Team<'_>, regions: &Regions, bytes: u64) -> Result<()> {
         let memory = Memory::allocate(all, bytes)?;
-        if let Some(watch) = all.context().watch() {
-            watch.name(memory.segment(), "symmetric heap");
-        }
+        let segment = memory.segment();
+        all.context().tell(|| ProbeEvent::Name { segment, name: "symmetric heap" });
         let taken: u64 =
             self.chunks.iter().map(|chunk| chunk.bytes.next_multiple_of(ALIGN_MAX)).sum();
         let start = aligned(&memory, all.context().rank(), bytes as usize, taken as usize);

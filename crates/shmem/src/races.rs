@@ -1,7 +1,7 @@
 //! What the checker of races is told: where the program called, which memory of its own an
 //! operation reads or fills, and what instrumented programs load and store.
 //!
-//! All of it is for jobs that `farside run --races` has started. In all others there is no watch,
+//! All of it is for jobs that `farside run --races` has started. In all others there is no probe,
 //! and each function here returns at once.
 
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use farside::fabric::{
-    Atomicity, Foreign, Mapped, OwnAccess, OwnPlace, Reuse, SegmentId, Watch, Width, Word,
-    private_place,
+    Atomicity, Foreign, Mapped, OwnAccess, OwnPlace, Probe, ProbeEvent, Reuse, SegmentId, Width,
+    Word, private_place,
 };
 use farside::{Context, Rank, World};
 use farside_overlay::caller;
@@ -94,13 +94,13 @@ pub(crate) enum Told {
 
 /// Keeps the place of a call until dropped.
 pub(crate) struct Mark<'c> {
-    watch: Option<&'c dyn Watch>,
+    probe: Option<&'c dyn Probe>,
 }
 
 impl Drop for Mark<'_> {
     fn drop(&mut self) {
-        if let Some(watch) = self.watch {
-            watch.foreign(None);
+        if let Some(probe) = self.probe {
+            probe.event(ProbeEvent::Foreign(None));
         }
     }
 }
@@ -118,13 +118,14 @@ pub(crate) fn mark<'c>(
     call: Call,
     told: Told,
 ) -> Mark<'c> {
-    let Some(watch) = context.watch() else { return Mark { watch: None } };
+    let Some(probe) = context.probe() else { return Mark { probe: None } };
     let (is_put, is_nonblocking) = (told == Told::Put, told == Told::Nonblocking);
-    let Place { number: place, is_float } = place(runtime, watch.as_ref(), call);
+    let Place { number: place, is_float } = place(runtime, probe.as_ref(), call);
     // Atomics exclude each other on one type and in contexts of one domain.
     let atomicity = Atomicity { is_float, is_shared_team: ctx.is_shared };
-    watch.foreign(Some(Foreign { place, is_put, is_nonblocking, atomicity }));
-    Mark { watch: Some(watch.as_ref()) }
+    let foreign = Foreign { place, is_put, is_nonblocking, atomicity };
+    probe.event(ProbeEvent::Foreign(Some(foreign)));
+    Mark { probe: Some(probe.as_ref()) }
 }
 
 /// Whether the name of a call has a type of floating-point numbers in it. Integers of one width
@@ -136,13 +137,13 @@ fn is_float(call: &str) -> bool {
 /// Tells that an operation of a context reads or fills memory of this PE.
 #[inline]
 pub(crate) fn uses(runtime: &Runtime, ctx: &Ctx, call: Call, it: Use) {
-    if runtime.world.watch().is_none() || it.bytes == 0 {
+    if runtime.world.probe().is_none() || it.bytes == 0 {
         return;
     }
     ctx.with(runtime, |context| {
-        let Some(watch) = context.watch() else { return };
-        let place = place(runtime, watch.as_ref(), call).number;
-        tell(runtime, watch.as_ref(), it, place, false);
+        let Some(probe) = context.probe() else { return };
+        let place = place(runtime, probe.as_ref(), call).number;
+        tell(runtime, probe.as_ref(), it, place, false);
         if it.until.is_some() && runtime.regions.within(it.address.addr(), it.bytes).is_none() {
             let (start, bytes, fills) = (it.address.addr(), it.bytes, it.fills);
             let (ctx, is_signalled) = (std::ptr::from_ref(ctx).addr(), it.is_signalled);
@@ -165,7 +166,7 @@ pub(crate) fn touches(
     uses(runtime, &runtime.default, call, Use { address, bytes, fills, until, is_signalled });
 }
 
-fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32, is_instruction: bool) {
+fn tell(runtime: &Runtime, probe: &dyn Probe, it: Use, place: u32, is_instruction: bool) {
     let (start, end) = (it.address.addr(), it.address.addr().wrapping_add(it.bytes));
     let mut is_judged = it.is_signalled;
     for lent in locked(&runtime.seen.lent).iter() {
@@ -174,7 +175,8 @@ fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32, is_instructio
             is_judged = true;
         } else if overlaps && (it.fills || lent.fills) {
             let (started, fills) = (lent.place, lent.fills);
-            watch.reused(&Reuse { started, fills, used: place, writes: it.fills });
+            let reuse = Reuse { started, fills, used: place, writes: it.fills };
+            probe.event(ProbeEvent::Reused(&reuse));
         }
     }
     let (segment, offset) = match runtime.regions.within(start, it.bytes) {
@@ -182,7 +184,7 @@ fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32, is_instructio
         None if is_judged || strands::are_several() => private_place(start),
         None => return,
     };
-    watch.own(&OwnAccess {
+    probe.event(ProbeEvent::Own(&OwnAccess {
         owner: None,
         segment,
         offset,
@@ -192,20 +194,18 @@ fn tell(runtime: &Runtime, watch: &dyn Watch, it: Use, place: u32, is_instructio
         is_instruction,
         until: it.until,
         is_signalled: it.is_signalled,
-    });
+    }));
 }
 
 /// Says whether the operations of a context that follow are the library's own.
 pub(crate) fn aside(context: &Context, is_aside: bool) {
-    if let Some(watch) = context.watch() {
-        watch.aside(is_aside);
-    }
+    context.tell(|| ProbeEvent::Aside(is_aside));
 }
 
 /// Tells that all that a context has started is complete.
 pub(crate) fn completed(runtime: &Runtime, ctx: &Ctx, context: &Context) {
-    if let Some(watch) = context.watch() {
-        watch.completed();
+    if let Some(probe) = context.probe() {
+        probe.event(ProbeEvent::Completed);
         let ctx = std::ptr::from_ref(ctx).addr();
         locked(&runtime.seen.lent).retain(|lent| lent.ctx != ctx);
     }
@@ -213,21 +213,22 @@ pub(crate) fn completed(runtime: &Runtime, ctx: &Ctx, context: &Context) {
 
 /// Tells that the program goes on because of what a word of this PE holds.
 pub(crate) fn acquired(runtime: &Runtime, ivar: *const c_void, bytes: usize, call: Call) {
-    let Some(watch) = runtime.world.watch() else { return };
+    let Some(probe) = runtime.world.probe() else { return };
     let Some((region, offset)) = runtime.regions.within(ivar.addr(), bytes) else { return };
-    let place = place(runtime, watch.as_ref(), call).number;
+    let place = place(runtime, probe.as_ref(), call).number;
     let (rank, segment) = (runtime.world.rank(), region.memory.segment());
     let (offset, width) = if bytes == 8 { (offset, Width::W64) } else { (offset & !3, Width::W32) };
     let (is_put, is_nonblocking, atomicity) = (false, false, Atomicity::default());
-    watch.foreign(Some(Foreign { place, is_put, is_nonblocking, atomicity }));
-    watch.acquire(Word { rank, segment, offset, width });
-    watch.foreign(None);
+    let foreign = Foreign { place, is_put, is_nonblocking, atomicity };
+    probe.event(ProbeEvent::Foreign(Some(foreign)));
+    probe.event(ProbeEvent::Acquire(Word { rank, segment, offset, width }));
+    probe.event(ProbeEvent::Foreign(None));
 }
 
 /// Returns where a near PE's part of a segment begins here, for `shmem_ptr` of a job whose memory
 /// is reached by operations only.
 pub(crate) fn pointer(runtime: &Runtime, rank: Rank, segment: SegmentId) -> Option<NonNull<u8>> {
-    runtime.world.watch()?;
+    runtime.world.probe()?;
     let mut pointed = locked(&runtime.seen.pointed);
     let known = pointed.iter().find(|known| known.rank == rank && known.segment == segment);
     if let Some(known) = known {
@@ -249,14 +250,14 @@ fn pointed_at(runtime: &Runtime, at: usize, bytes: usize) -> Option<(Rank, Segme
 
 /// Returns the place where the program called this library.
 #[cold]
-fn place(runtime: &Runtime, watch: &dyn Watch, call: Call) -> Place {
+fn place(runtime: &Runtime, probe: &dyn Probe, call: Call) -> Place {
     let address = call.address().or_else(caller::address).unwrap_or(0);
-    known(runtime, watch, (address, call.key()), || call.name())
+    known(runtime, probe, (address, call.key()), || call.name())
 }
 
 fn known(
     runtime: &Runtime,
-    watch: &dyn Watch,
+    probe: &dyn Probe,
     key: (usize, usize),
     call: impl FnOnce() -> &'static str,
 ) -> Place {
@@ -266,7 +267,8 @@ fn known(
     }
     let place = *places.all.entry(key).or_insert_with(|| {
         let call = call();
-        Place { number: watch.place(&caller::name(key.0, call)), is_float: is_float(call) }
+        let number = probe.event(ProbeEvent::NamePlace(&caller::name(key.0, call))).unwrap_or(0);
+        Place { number: number as u32, is_float: is_float(call) }
     });
     places.last = (key, place);
     place
@@ -295,7 +297,7 @@ pub(crate) fn note_unseen(world: &World) {
 extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_int, address: usize) {
     let _teller = strands::Teller::new();
     let Some(runtime) = if_running() else { return };
-    let Some(watch) = runtime.world.watch() else { return };
+    let Some(probe) = runtime.world.probe() else { return };
     let is_symmetric = runtime.regions.within(at.addr(), bytes).is_some();
     let pointed = if is_symmetric { None } else { pointed_at(runtime, at.addr(), bytes) };
     let is_shared = is_symmetric || pointed.is_some() || strands::are_several();
@@ -304,9 +306,9 @@ extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_in
     }
     let fills = writes != 0;
     let call = if fills { "store" } else { "load" };
-    let place = known(runtime, watch.as_ref(), (address, call.as_ptr().addr()), || call).number;
+    let place = known(runtime, probe.as_ref(), (address, call.as_ptr().addr()), || call).number;
     if let Some((rank, segment, offset)) = pointed {
-        watch.own(&OwnAccess {
+        probe.event(ProbeEvent::Own(&OwnAccess {
             owner: Some(rank),
             segment,
             offset,
@@ -316,9 +318,9 @@ extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_in
             is_instruction: true,
             until: None,
             is_signalled: false,
-        });
+        }));
         return;
     }
     let it = Use { address: at, bytes, fills, until: None, is_signalled: false };
-    tell(runtime, watch.as_ref(), it, place, true);
+    tell(runtime, probe.as_ref(), it, place, true);
 }

@@ -29,6 +29,8 @@ pub(crate) struct Runtime {
     pub(crate) environment: Environment,
     /// The level of threads that the program was given.
     threads: c_int,
+    /// Whether the processor's atomics and those of the network exclude each other.
+    pub(crate) has_direct_atomics: bool,
     /// All PEs.
     pub(crate) all: Box<[Rank]>,
     pub(crate) regions: Regions,
@@ -40,6 +42,9 @@ pub(crate) struct Runtime {
     pub(crate) sets: Mutex<Sets>,
     /// Contexts for waits of threads, where there are several.
     waiters: Mutex<Vec<Context>>,
+    /// A context for the thread that ends the job, where there are several: whichever holds the
+    /// default context may never give it back.
+    pub(crate) farewell: Option<Context>,
     /// The locks that this PE holds.
     pub(crate) locks: Mutex<Vec<(SegmentId, u64)>>,
     /// A word of every PE that tells it to exit, and words by which the members of an active set
@@ -151,7 +156,7 @@ fn start(requested: c_int, call: Call) -> Runtime {
         }
     }
     world.find_places_by(Some(PLACES));
-    exit::want_callers(world.watch().is_some());
+    exit::want_callers(world.probe().is_some());
     races::note_unseen(&world);
     let threads = requested.clamp(0, MULTIPLE);
     let has_threads = threads == MULTIPLE;
@@ -174,10 +179,12 @@ fn start(requested: c_int, call: Call) -> Runtime {
     let shared_team =
         TeamState::new(&shared_members, world.rank(), Some(shared), several(has_threads))
             .descends_from_shared(true);
+    let farewell = several(has_threads);
     let all = world.ranks().collect();
     let default = Ctx::of_world(has_threads);
     world.barrier().or_exit(call);
     Runtime {
+        has_direct_atomics: world.job().caps.cpu_coherent,
         world,
         environment,
         threads,
@@ -189,6 +196,7 @@ fn start(requested: c_int, call: Call) -> Runtime {
         shared_team,
         sets: Mutex::default(),
         waiters: Mutex::default(),
+        farewell,
         locks: Mutex::default(),
         control,
         seen: Seen::default(),

@@ -181,6 +181,9 @@ struct ByMail<'a> {
     mark: u64,
 }
 
+/// What the mark of a member that is not well differs by.
+const UNWELL: u64 = 1 << 62;
+
 /// Where the words begin in the memory that the library has of its own.
 const MAIL: u64 = 64;
 
@@ -202,30 +205,39 @@ impl ByMail<'_> {
     fn answer(&self, owner: Rank, from: Rank) -> Place<'static, u64> {
         self.word(owner, 2 * u64::from(from.0) + 1)
     }
+
+    /// Gives all members a word of the first one, which knows whether all are well.
+    fn exchange(&self, is_well: bool, word: impl FnOnce(bool) -> u64) -> Result<u64> {
+        let Meeting { context, members, call, .. } = self.meeting;
+        let (first, me) = (self.meeting.first(), self.meeting.me());
+        if me != first {
+            let mark = if is_well { self.mark } else { self.mark ^ UNWELL };
+            context.store(self.arrival(first, me), mark)?;
+            let given = self.meeting.take(self.answer(me, first), 0, |held| held != 0)?;
+            return Ok(given.wrapping_sub(GIVEN));
+        }
+        let mut all_are_well = is_well;
+        for &member in &members[1..] {
+            let arrived = self.meeting.take(self.arrival(me, member), 0, |held| held != 0)?;
+            if arrived | UNWELL != self.mark | UNWELL {
+                let text = format!("PE {} is in a collective of another active set", member.0);
+                exit::end(call, &text);
+            }
+            all_are_well &= arrived == self.mark;
+        }
+        let word = word(all_are_well);
+        self.meeting.give(word, |member| self.answer(member, first))?;
+        Ok(word)
+    }
 }
 
 impl Rendezvous for ByMail<'_> {
     fn share(&mut self, word: u64) -> Result<u64> {
-        let Meeting { context, members, call, .. } = self.meeting;
-        let (first, me) = (self.meeting.first(), self.meeting.me());
-        if me != first {
-            context.store(self.arrival(first, me), self.mark)?;
-            let given = self.meeting.take(self.answer(me, first), 0, |held| held != 0)?;
-            return Ok(given.wrapping_sub(GIVEN));
-        }
-        for &member in &members[1..] {
-            let arrived = self.meeting.take(self.arrival(me, member), 0, |held| held != 0)?;
-            if arrived != self.mark {
-                let text = format!("PE {} is in a collective of another active set", member.0);
-                exit::end(call, &text);
-            }
-        }
-        self.meeting.give(word, |member| self.answer(member, first))?;
-        Ok(word)
+        self.exchange(true, |_| word)
     }
 
-    fn meet(&mut self) -> Result<()> {
-        self.share(0).map(drop)
+    fn agree(&mut self, is_well: bool) -> Result<bool> {
+        self.exchange(is_well, u64::from).map(|word| word != 0)
     }
 }
 
@@ -240,6 +252,8 @@ struct AtPsync<'a> {
 
 /// What a member that counts itself in adds: the lower half still tells what was there at rest.
 const ARRIVAL: u64 = 1 << 32;
+/// What one that is not well adds besides: there are fewer PEs than what is below it can count.
+const UNWELL_ARRIVAL: u64 = 1 << 52;
 
 impl<'a> AtPsync<'a> {
     fn new(meeting: Meeting<'a>, set: ActiveSet) -> AtPsync<'a> {
@@ -256,23 +270,31 @@ impl<'a> AtPsync<'a> {
             None => exit::not_symmetric(self.meeting.runtime, self.meeting.call, address, bytes),
         }
     }
+
+    /// Gives all members a word of the first one, which knows whether all are well.
+    fn exchange(&self, is_well: bool, word: impl FnOnce(bool) -> u64) -> Result<u64> {
+        let (it, rest) = (&self.meeting, self.rest);
+        let own = self.word(it.me());
+        if it.me() != it.first() {
+            let arrival = if is_well { ARRIVAL } else { ARRIVAL + UNWELL_ARRIVAL };
+            it.context.fetch_add(self.word(it.first()), arrival)?;
+            return Ok(it.take(own, rest, |held| held != rest)?.wrapping_sub(GIVEN));
+        }
+        let others = (it.members.len() as u64 - 1) * ARRIVAL;
+        let have_come = |held: u64| held.wrapping_sub(rest) % UNWELL_ARRIVAL == others;
+        let held = it.take(own, rest, have_come)?;
+        let word = word(is_well && held.wrapping_sub(rest) == others);
+        it.give(word, |member| self.word(member))?;
+        Ok(word)
+    }
 }
 
 impl Rendezvous for AtPsync<'_> {
     fn share(&mut self, word: u64) -> Result<u64> {
-        let (it, rest) = (&self.meeting, self.rest);
-        let own = self.word(it.me());
-        if it.me() != it.first() {
-            it.context.fetch_add(self.word(it.first()), ARRIVAL)?;
-            return Ok(it.take(own, rest, |held| held != rest)?.wrapping_sub(GIVEN));
-        }
-        let others = (it.members.len() as u64 - 1) * ARRIVAL;
-        it.take(own, rest, |held| held == rest.wrapping_add(others))?;
-        it.give(word, |member| self.word(member))?;
-        Ok(word)
+        self.exchange(true, |_| word)
     }
 
-    fn meet(&mut self) -> Result<()> {
-        self.share(0).map(drop)
+    fn agree(&mut self, is_well: bool) -> Result<bool> {
+        self.exchange(is_well, u64::from).map(|word| word != 0)
     }
 }

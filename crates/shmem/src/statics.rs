@@ -10,6 +10,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
+use farside::fabric::ProbeEvent;
 use farside::raw::Memory;
 use farside::{Error, Result, World};
 
@@ -46,9 +47,8 @@ pub(crate) fn share(world: &World, regions: &Regions) -> Result<()> {
     for range in writable_ranges() {
         let bytes = range.len();
         let memory = Memory::allocate(&world.team(), bytes as u64)?;
-        if let Some(watch) = world.watch() {
-            watch.name(memory.segment(), "static data");
-        }
+        let segment = memory.segment();
+        world.tell(|| ProbeEvent::Name { segment, name: "static data" });
         let start = NonNull::new(ptr::with_exposed_provenance_mut::<u8>(range.start));
         let Some(start) = start else { continue };
         // SAFETY: the pages belong to a loaded object, and are writable; no thread of the program

@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-use farside::fabric::Watch;
+use farside::fabric::ProbeEvent;
 
 use crate::runtime::if_running;
 
@@ -58,26 +58,28 @@ pub(crate) fn wait_for_tellers() {
     }
 }
 
-fn watched<R>(act: impl FnOnce(&dyn Watch) -> R) -> Option<R> {
+/// Tells the probe of an event, if the library runs and there is one.
+fn tell(event: ProbeEvent<'_>) -> Option<Option<u64>> {
     let _teller = Teller::new();
-    Some(act(if_running()?.world.watch()?.as_ref()))
+    Some(if_running()?.world.probe()?.event(event))
 }
 
 /// Makes a strand that knows what `from` knows, if that is one.
 #[unsafe(no_mangle)]
 extern "C" fn shmemx_farside_strand_new(from: u32) -> u32 {
-    let made = watched(|watch| watch.new_strand((from != NONE).then_some(from)));
+    let from = (from != NONE).then_some(from);
+    let made = tell(ProbeEvent::NewStrand { from });
     if made.is_some() {
         WERE_SEVERAL.store(true, Ordering::Relaxed);
         STRANDS.fetch_add(1, Ordering::Relaxed);
     }
-    made.unwrap_or(NONE)
+    made.map_or(NONE, |number| number.unwrap_or(0) as u32)
 }
 
 /// The calling thread goes on with a strand.
 #[unsafe(no_mangle)]
 extern "C" fn shmemx_farside_strand_enter(strand: u32) {
-    watched(|watch| watch.enter_strand(if strand == NONE { 0 } else { strand }));
+    tell(ProbeEvent::EnterStrand(if strand == NONE { 0 } else { strand }));
 }
 
 /// What `from` has done is before what `into` does from now on; either may be all strands.
@@ -85,14 +87,14 @@ extern "C" fn shmemx_farside_strand_enter(strand: u32) {
 extern "C" fn shmemx_farside_strand_join(into: u32, from: u32) {
     if into != NONE && from != NONE && into != from {
         let strand = |number: u32| (number != ALL).then_some(number);
-        watched(|watch| watch.join_strands(strand(into), strand(from)));
+        tell(ProbeEvent::JoinStrands { into: strand(into), from: strand(from) });
     }
 }
 
 /// A strand is over.
 #[unsafe(no_mangle)]
 extern "C" fn shmemx_farside_strand_end(strand: u32) {
-    if strand != NONE && watched(|watch| watch.end_strand(strand)).is_some() {
+    if strand != NONE && tell(ProbeEvent::EndStrand(strand)).is_some() {
         STRANDS.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -101,7 +103,7 @@ extern "C" fn shmemx_farside_strand_end(strand: u32) {
 #[unsafe(no_mangle)]
 extern "C" fn shmemx_farside_object(object: *const c_void, releases: c_int) {
     if WERE_SEVERAL.load(Ordering::Relaxed) {
-        watched(|watch| watch.object(object.addr() as u64, releases != 0));
+        tell(ProbeEvent::Object { object: object.addr() as u64, releases: releases != 0 });
     }
 }
 
@@ -109,6 +111,6 @@ extern "C" fn shmemx_farside_object(object: *const c_void, releases: c_int) {
 #[unsafe(no_mangle)]
 extern "C" fn shmemx_farside_forget(address: *const c_void, bytes: usize) {
     if WERE_SEVERAL.load(Ordering::Relaxed) && bytes != 0 {
-        watched(|watch| watch.forget(address.addr(), bytes));
+        tell(ProbeEvent::Forget { address: address.addr(), bytes });
     }
 }

@@ -71,7 +71,7 @@ unsafe fn copy(from: *const u8, from_stride: usize, to: *mut u8, to_stride: usiz
 impl Strided {
     /// Tells the checker of races, if there is one, of the elements of this PE.
     fn uses(&self, target: &Target, first: *const c_void, fills: bool) {
-        if target.runtime.world.watch().is_some() {
+        if target.runtime.world.probe().is_some() {
             for at in 0..self.count {
                 let element = first.wrapping_byte_add(at * self.here * self.element);
                 target.uses(element, self.element, fills, true);

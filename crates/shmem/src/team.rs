@@ -85,7 +85,7 @@ impl TeamState {
     pub(crate) fn is_near(&self, runtime: &Runtime) -> bool {
         let topology = runtime.world.topology();
         // To a checker of races no memory of others is near.
-        runtime.world.watch().is_none()
+        runtime.world.probe().is_none()
             && self.members.iter().all(|&rank| topology.same_node(rank, runtime.world.rank()))
     }
 }

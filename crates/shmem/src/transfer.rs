@@ -117,6 +117,12 @@ impl Direct {
         Some(Direct { runtime, near, offset, pe })
     }
 
+    /// Returns whether the processor's atomics on it exclude those that come through the network.
+    #[inline(always)]
+    pub(crate) fn has_atomics(&self) -> bool {
+        self.runtime.has_direct_atomics
+    }
+
     /// Writes bytes, which the object was found for.
     ///
     /// # Safety
@@ -502,6 +508,7 @@ unsafe extern "C" fn put_signal(
         && let Some(target) = Direct::find(ctx, dest, bytes, pe)
         && let Some(flag) = Direct::find(ctx, sig_addr.cast(), size_of::<u64>(), pe)
         && flag.is_aligned_word()
+        && flag.has_atomics()
     {
         // SAFETY: by the specification it is readable.
         unsafe { target.put(source.cast(), bytes) };

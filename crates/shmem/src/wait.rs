@@ -4,12 +4,13 @@
 //! sleeper, the second nearly always do, the last never: so a waiter that has slept for a while
 //! looks again by itself.
 
+use std::cell::OnceCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use farside::fabric::{ActivityKind, Purpose};
-use farside::{Error, WaitOptions};
+use farside::{Error, Polling, WaitOptions};
 
 use crate::exit::{self, Call, OrExit};
 use crate::races;
@@ -176,14 +177,29 @@ unsafe extern "C" fn farside_shmem_test(
     let holds = Comparison::new(kind, cmp, value, call).holds(held);
     if holds {
         races::acquired(runtime, ivar, kind.bytes, call);
-        if !runtime.has_threads() {
-            runtime.world.note_fetch(ivar.addr(), held);
-        }
+        note_fetch(runtime, ivar.addr(), held);
     } else {
         // Programs test in loops: others may need the processor.
         relax(runtime, call);
     }
     c_int::from(holds)
+}
+
+thread_local! {
+    /// What this thread has fetched, where several may.
+    static POLLING: OnceCell<Polling> = const { OnceCell::new() };
+}
+
+/// Notes that the program has looked at a word, and lets others run if it only does that.
+#[inline]
+fn note_fetch(runtime: &'static Runtime, at: usize, held: u64) {
+    if !runtime.has_threads() {
+        runtime.world.note_fetch(at, held);
+    } else if POLLING
+        .with(|own| own.get_or_init(|| Polling::new(&runtime.world.job())).should_yield(at, held))
+    {
+        std::thread::yield_now();
+    }
 }
 
 /// Lets others run, and ends the job if a PE was lost.

@@ -1,22 +1,24 @@
 //! Programs in C and C++, compiled with all warnings and run over every fabric and launcher.
 
+#[path = "programs/faults.rs"]
+mod faults;
+#[path = "programs/viewers.rs"]
+mod viewers;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use farside_job::Options;
 use farside_launch::Launch;
-use farside_sight::{Snapshot, Verdict, diagnose};
 use farside_testing::{
     DEADLINE, Program, SANITIZERS, command, libraries, one_node, run, succeed, succeed_sanitized,
-    succeed_under_valgrind, two_nodes, two_nodes_over_ofi, wanted,
+    succeed_under_valgrind, two_nodes, two_nodes_apart, two_nodes_over_ofi, wanted,
 };
-use rustix::process::{Pid, Signal, kill_process};
 
 /// The programs of the tests. Each says at its end how many checks it has made.
-const PROGRAMS: [&str; 33] = [
+const PROGRAMS: [&str; 35] = [
     "amo_deprecated.c",
     "amo_fetching.c",
     "amo_nonblocking.c",
@@ -28,9 +30,11 @@ const PROGRAMS: [&str; 33] = [
     "cpp_types.cc",
     "exits.c",
     "forked.c",
+    "generated.c",
     "generic.c",
     "global_exit.c",
     "later.c",
+    "levels.c",
     "locks.c",
     "memory.c",
     "ordering.c",
@@ -139,6 +143,29 @@ fn programs_run_on_two_nodes() {
 }
 
 #[test]
+fn pes_that_poll_on_one_processor_let_others_run() {
+    let program = compile_by("gcc", "polling.c");
+    for change in [one_node, two_nodes] {
+        for argument in ["", "threads"] {
+            let launch = Launch::new(&program.path, 4).expect("the environment is in order");
+            // The program stays on one processor.
+            let launch = launch.options(change).options(|options| options.cores = Some(1));
+            let report = launch.argument(argument).timeout(DEADLINE).run().expect("it starts");
+            let said = String::from_utf8_lossy(&report.stdout).into_owned();
+            assert!(report.status == 0, "{argument:?}: {}: {said}", report.failure());
+            print!("{argument} {said}");
+        }
+    }
+}
+
+#[test]
+fn atomics_of_near_and_far_pes_are_one_kind() {
+    for source in ["amo_fetching.c", "amo_posted.c", "signal.c"] {
+        is_well(source, 4, two_nodes_apart);
+    }
+}
+
+#[test]
 fn programs_run_over_ofi() {
     if wanted("fi_info") {
         PROGRAMS.iter().for_each(|source| is_well(source, 4, two_nodes_over_ofi));
@@ -158,16 +185,63 @@ fn programs_run_with_any_number_of_pes() {
 }
 
 #[test]
-fn the_heap_is_as_large_as_the_environment_says() {
+fn the_library_does_what_the_environment_says() {
     let program = compile_by("gcc", "heap_size.c");
     let text = std::fs::read_to_string(here("tests/programs/heap_size.c")).expect("it is there");
     let variable = text.lines().find_map(|line| line.strip_prefix("/* environment: "));
     let (name, rest) = variable.and_then(|line| line.split_once('=')).expect("it names one");
     let value = rest.strip_suffix(" */").expect("the comment ends");
     let launch = Launch::new(&program.path, 3).expect("the environment is in order");
-    let report = launch.variable(name, value).timeout(DEADLINE).run().expect("the job starts");
+    let launch = launch.variable(name, value).variable("SHMEM_VERSION", "1");
+    let launch = launch.variable("SHMEM_INFO", "1").timeout(DEADLINE);
+    let report = launch.run().expect("the job starts");
     let said = String::from_utf8_lossy(&report.stdout).into_owned();
     assert!(report.status == 0 && said.contains("OK"), "{report:?}: {said}");
+    assert!(said.contains("OpenSHMEM 1.5") && said.contains(name), "{said}");
+}
+
+/// Seeds of `generated.c`, of which `FARSIDE_LONG` asks for thousands; it looks at its own result.
+#[test]
+fn generated_programs_do_what_their_model_says() {
+    let is_long = std::env::var_os("FARSIDE_LONG").is_some();
+    let count = if is_long { 500 } else { 8 };
+    let shapes = [
+        (1, one_node as fn(&mut Options)),
+        (2, one_node),
+        (5, one_node),
+        (8, one_node),
+        (4, two_nodes),
+        (5, two_nodes),
+    ];
+    for (at, (pes, change)) in shapes.into_iter().enumerate() {
+        let first = 100 + 10_000 * at;
+        let launch = Launch::new(&program("generated.c").path, pes).expect("it can be started");
+        let launch = launch.arguments([first.to_string(), count.to_string()]).options(change);
+        let report = launch.timeout(DEADLINE * 4).run().expect("the job starts");
+        let said = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert!(report.status == 0 && said.contains("checks, OK"), "{pes} PEs: {report:?}: {said}");
+    }
+}
+
+/// That the model of `generated.c` is the standard's and not ours: Open MPI agrees with it.
+#[test]
+fn generated_programs_are_the_same_to_open_mpi() {
+    if std::env::var_os("FARSIDE_LONG").is_none() || !wanted("oshcc") {
+        return;
+    }
+    let mut compiler = Command::new("oshcc");
+    compiler.args(["-std=c11", "-O1", "-g", "-DFOR_OPEN_MPI=1", "-Wno-deprecated-declarations"]);
+    compiler.arg(here("tests/programs/generated.c"));
+    let program = farside_testing::compile(&mut compiler, scratch());
+    for pes in ["1", "2", "3"] {
+        // The memory hooks crash when the program ends, and waiting PEs must let others run.
+        let mut launcher = command("oshrun");
+        launcher.args(["--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle"]);
+        launcher.args(["1", "--mca", "btl_vader_single_copy_mechanism", "none", "--mca", "memory"]);
+        launcher.args(["^patcher", "-n", pes]).arg(&program.path).args(["1", "100"]);
+        let ran = run(&mut launcher);
+        assert!(ran.status.success() && ran.output.contains("checks, OK"), "{pes} PEs: {ran:?}");
+    }
 }
 
 /// The cases of `farside bench shmem`, each of which looks at its own result.
@@ -226,6 +300,23 @@ fn clang_compiles_what_gcc_does() {
             let said = succeed(&compile_by("clang++", source), 2, one_node);
             assert!(said.contains("OK"), "{source}: {said}");
         }
+    }
+}
+
+#[test]
+fn a_compiler_that_is_the_wrapper_itself_is_none() {
+    for (wrapper, variable, compiler) in
+        [("farside-oshcc", "CC", "cc"), ("farside-oshc++", "CXX", "c++")]
+    {
+        let path = prefix().join("bin").join(wrapper);
+        let shown = |named: &Path| {
+            let mut shown = Command::new(&path);
+            let shown = shown.args(["--showme", "x"]).env(variable, named).output().unwrap();
+            String::from_utf8(shown.stdout).unwrap()
+        };
+        let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+        assert_eq!(first(&shown(&path)), compiler);
+        assert_eq!(first(&shown(Path::new("other"))), "other");
     }
 }
 
@@ -472,67 +563,4 @@ fn mistakes_end_the_job_with_a_message() {
             }
         }
     }
-}
-
-/// The places where the ranks of a program wait, as a viewer reads them; ranks that do not wait
-/// have none.
-fn places_of(snapshot: &Snapshot) -> Vec<Option<String>> {
-    let place = |rank: &farside_sight::snapshot::RankView| {
-        let activity = rank.contexts.iter().find_map(|context| context.activity.as_ref())?;
-        Some(activity.place.clone()).filter(|place| !place.is_empty())
-    };
-    snapshot.ranks.iter().map(place).collect()
-}
-
-/// Runs a program that never ends, looks at it until `is_seen` says that there is enough to be
-/// seen, and ends it; returns the last two looks.
-fn look_at(source: &str, is_seen: impl Fn(&Snapshot, &Snapshot) -> bool) -> [Snapshot; 2] {
-    let (program, start) = (compile_by("gcc", source), Instant::now());
-    let path = program.path.display().to_string();
-    let jobs = || farside_sight::jobs().into_iter().filter(|job| job.command.contains(&path));
-    let look = || Some(jobs().next()?.open().ok()?.read());
-    std::thread::scope(|threads| {
-        let ends = threads.spawn(|| farside_testing::launch(&program, 2, false, one_node));
-        let mut looks: Option<[Snapshot; 2]> = None;
-        while start.elapsed() < DEADLINE / 2
-            && !looks.as_ref().is_some_and(|[before, after]| is_seen(before, after))
-        {
-            let before = looks.map(|[_, last]| last).or_else(look);
-            looks = before.and_then(|before| Some([before, look()?]));
-        }
-        for job in jobs() {
-            let others = job.processes.iter().filter(|&&process| process != std::process::id());
-            for process in others.filter_map(|&process| Pid::from_raw(process as i32)) {
-                let _ = kill_process(process, Signal::KILL);
-            }
-        }
-        assert_ne!(ends.join().expect("the job is over").status, 0);
-        looks.expect("the job was seen")
-    })
-}
-
-/// The line of a program of the tests that has a mark.
-fn line_with(source: &str, mark: &str) -> usize {
-    let text = std::fs::read_to_string(here("tests/programs").join(source)).expect("it is there");
-    text.lines().position(|line| line.contains(mark)).expect("it has the mark") + 1
-}
-
-#[test]
-fn viewers_name_the_lines_of_programs_in_c() {
-    let [_, seen] = look_at("never.c", |_, now| matches!(&places_of(now)[..], [Some(_), Some(_)]));
-    let expected = ["the word */", "the barrier */"]
-        .map(|mark| format!("never.c:{}", line_with("never.c", mark)));
-    assert_eq!(places_of(&seen), expected.map(Some));
-}
-
-#[test]
-fn viewers_see_a_deadlock_over_locks() {
-    let [before, after] = look_at("two_locks.c", |before, after| {
-        diagnose(before, after).verdict == Verdict::Stuck
-            && matches!(&places_of(after)[..], [Some(_), Some(_)])
-    });
-    let said = format!("{:?}", diagnose(&before, &after));
-    assert!(said.contains("Deadlock") && said.contains("lock"), "{said}");
-    let line = format!("two_locks.c:{}", line_with("two_locks.c", "the second */"));
-    assert_eq!(places_of(&after), [Some(line.clone()), Some(line)]);
 }

@@ -321,6 +321,37 @@ static void owner_takes_part(void)
     OK(MPI_Win_free(&win));
 }
 
+/* A number that some update alone, and others with one that is not aligned. */
+static void with_and_without_a_misaligned_one(void)
+{
+    unsigned char *base;
+    long ones[2] = {1, 1}, aligned, misaligned;
+    MPI_Aint displacements[2] = {0, 12};
+    MPI_Datatype both;
+    MPI_Win win = make(24, false, memory, &base);
+    OK(MPI_Type_create_hindexed_block(2, 1, displacements, MPI_LONG, &both));
+    OK(MPI_Type_commit(&both));
+    OK(MPI_Win_lock_all(0, win));
+    for (int i = 0; i < 20 * ROUNDS; i++) {
+        if (me % 2 == 0) {
+            OK(MPI_Accumulate(ones, 2, MPI_LONG, 0, 0, 1, both, MPI_SUM, win));
+        } else {
+            OK(MPI_Accumulate(ones, 1, MPI_LONG, 0, 0, 1, MPI_LONG, MPI_SUM, win));
+            OK(MPI_Accumulate(ones, 1, MPI_LONG, 0, 12, 1, MPI_LONG, MPI_SUM, win));
+        }
+    }
+    OK(MPI_Win_unlock_all(win));
+    settle(win);
+    if (me == 0) {
+        memcpy(&aligned, base, sizeof aligned);
+        memcpy(&misaligned, base + 12, sizeof misaligned);
+        EQ(aligned, 20 * ROUNDS * ranks);
+        EQ(misaligned, 20 * ROUNDS * ranks);
+    }
+    OK(MPI_Type_free(&both));
+    OK(MPI_Win_free(&win));
+}
+
 static const struct test cases[] = {
     CASE(count_in_chars), CASE(count_in_shorts), CASE(count_in_ints), CASE(count_in_longs),
     CASE(count_in_floats), CASE(count_in_doubles), CASE(count_in_long_doubles),
@@ -330,6 +361,7 @@ static const struct test cases[] = {
     CASE(mixed_sizes_side_by_side), CASE(pairs_are_whole), CASE(different_operations),
     CASE(maxima_and_minima), CASE(order_of_replacements), CASE(order_of_overlapping_pieces),
     CASE(lock_made_of_a_word), CASE(all_to_all), CASE(owner_takes_part),
+    CASE(with_and_without_a_misaligned_one),
 };
 
 MAIN(cases)

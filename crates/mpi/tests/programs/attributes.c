@@ -181,6 +181,20 @@ static void window_without_locks(void)
     OK(MPI_Win_free(&win));
 }
 
+/* A hint of a window; not every MPI tells of each, but the library does. */
+static void check_hint(MPI_Win win, const char *key, const char *expected)
+{
+    char value[MPI_MAX_INFO_VAL + 1] = "";
+    const char *preloaded = getenv("LD_PRELOAD");
+    int found = 0;
+    MPI_Info info;
+    OK(MPI_Win_get_info(win, &info));
+    OK(MPI_Info_get(info, (char *)key, MPI_MAX_INFO_VAL, value, &found));
+    if (preloaded != NULL && strstr(preloaded, "libfarside") != NULL)
+        CHECK(found && strcmp(value, expected) == 0);
+    MPI_Info_free(&info);
+}
+
 /* What MPI_Win_get_info returns is the caller's own, and has what was set. */
 static void hints_are_told(void)
 {
@@ -194,10 +208,11 @@ static void hints_are_told(void)
     MPI_Info_free(&info);
     MPI_Info_create(&info);
     MPI_Info_set(info, "accumulate_ordering", "none");
+    check_hint(win, "accumulate_ordering", "rar,raw,war,waw");
     OK(MPI_Win_set_info(win, info));
     MPI_Info_free(&info);
-    OK(MPI_Win_get_info(win, &info));
-    MPI_Info_free(&info);
+    check_hint(win, "accumulate_ordering", "none");
+    check_hint(win, "same_size", "false");
     OK(MPI_Win_free(&win));
 }
 
@@ -275,11 +290,97 @@ static void memory_at_the_end(void)
     EQ(atexit(read_kept), 0);
 }
 
+/* A window is whole when it is handed to the callbacks of its attributes. */
+static int look_at_window(MPI_Win win, int key, void *value, void *extra)
+{
+    int *base = NULL, flag;
+    MPI_Aint *size = NULL;
+    (void)key, (void)extra;
+    OK(MPI_Win_get_attr(win, MPI_WIN_BASE, &base, &flag));
+    OK(MPI_Win_get_attr(win, MPI_WIN_SIZE, &size, &flag));
+    if (CHECK(base != NULL && size != NULL)) {
+        EQ(base[0], 7 + me);
+        EQ(*size, 4 << 20);
+    }
+    ++*(int *)value;
+    return MPI_SUCCESS;
+}
+
+static void windows_in_callbacks(void)
+{
+    int *base, key, calls = 0;
+    MPI_Win win;
+    OK(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, look_at_window, &key, NULL));
+    OK(MPI_Win_allocate(4 << 20, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win));
+    base[0] = 7 + me;
+    OK(MPI_Win_set_attr(win, key, &calls));
+    OK(MPI_Win_free(&win));
+    EQ(calls, 1);
+    CHECK(win == MPI_WIN_NULL);
+    OK(MPI_Win_free_keyval(&key));
+}
+
+#ifndef OPEN_MPI
+static int fail_once(MPI_Win win, int key, void *value, void *extra)
+{
+    (void)win, (void)key, (void)extra;
+    return ++*(int *)value == 1 ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+/* A callback that fails keeps its window from being freed; Open MPI does not look. */
+static void failing_callbacks(void)
+{
+    int *base, key, calls = 0, value = 5;
+    MPI_Win win = make_ints(1, &base);
+    OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    OK(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, fail_once, &key, NULL));
+    OK(MPI_Win_set_attr(win, key, &calls));
+    if (CHECK(MPI_Win_free(&win) != MPI_SUCCESS) && CHECK(win != MPI_WIN_NULL)) {
+        OK(MPI_Win_lock(MPI_LOCK_SHARED, me, 0, win));
+        OK(MPI_Put(&value, 1, MPI_INT, me, 0, 1, MPI_INT, win));
+        OK(MPI_Win_unlock(me, win));
+        EQ(base[0], 5);
+        OK(MPI_Win_free(&win));
+    }
+    CHECK(calls >= 1);
+    OK(MPI_Win_free_keyval(&key));
+}
+#endif
+
+/* A window that goes when MPI ends, by the callback of an attribute of MPI_COMM_SELF. */
+static MPI_Win late_window;
+
+static int free_window(MPI_Comm comm, int key, void *value, void *state)
+{
+    int got = 0, *base = value;
+    (void)comm, (void)key, (void)state;
+    if (MPI_Win_lock(MPI_LOCK_SHARED, right(), 0, late_window) != MPI_SUCCESS
+        || MPI_Get(&got, 1, MPI_INT, right(), 0, 1, MPI_INT, late_window) != MPI_SUCCESS
+        || MPI_Win_unlock(right(), late_window) != MPI_SUCCESS || got != right() + 3
+        || base[0] != me + 3)
+        _exit(5);
+    return MPI_Win_free(&late_window);
+}
+
+static void window_at_the_end(void)
+{
+    int key, *base;
+    late_window = make_ints(1, &base);
+    base[0] = me + 3;
+    settle(late_window);
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_window, &key, NULL));
+    OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, base));
+}
+
 static const struct test cases[] = {
     CASE(attributes_of_allocated), CASE(attributes_of_created), CASE(attributes_of_shared),
     CASE(attributes_of_dynamic), CASE(attributes_of_the_program), CASE(names), CASE(groups),
     CASE(hints_are_accepted), CASE(window_without_locks), CASE(hints_are_told),
     CASE(error_handlers), CASE(handles_of_fortran), CASE(memory_at_the_end),
+    CASE(windows_in_callbacks), CASE(window_at_the_end),
+#ifndef OPEN_MPI
+    CASE(failing_callbacks),
+#endif
 };
 
 MAIN(cases)

@@ -497,6 +497,137 @@ static void many_pieces(void)
     free(column);
 }
 
+/* A put that is shorter than the layout at the target fills the first part of it. */
+static void shorter_than_the_target(MPI_Win own, int *ints)
+{
+    MPI_Datatype type;
+    int out[2] = { 10 + me, 20 + me };
+    MPI_Type_vector(4, 1, 2, MPI_INT, &type);
+    OK(MPI_Type_commit(&type));
+    for (int i = 0; i < 16; i++)
+        ints[i] = 0;
+    OK(MPI_Win_fence(0, own));
+    OK(MPI_Put(out, 2, MPI_INT, right(), 0, 8, MPI_INT, own));
+    OK(MPI_Put(out, 2, MPI_INT, right(), 8, 1, type, own));
+    OK(MPI_Win_fence(0, own));
+    for (int i = 0; i < 16; i++)
+        EQ(ints[i], i == 0 || i == 8 ? 10 + left() : i == 1 || i == 10 ? 20 + left() : 0);
+    /* The next one finds everything as it should be. */
+    OK(MPI_Win_fence(0, own));
+    OK(MPI_Put(out, 2, MPI_INT, right(), 2, 2, MPI_INT, own));
+    OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, own));
+    EQ(ints[3], 20 + left());
+    OK(MPI_Type_free(&type));
+}
+
+static void shorter_than_a_created_target(void)
+{
+    int memory[16];
+    MPI_Win own;
+    OK(MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &own));
+    shorter_than_the_target(own, memory);
+    OK(MPI_Win_free(&own));
+}
+
+static void shorter_than_an_allocated_target(void)
+{
+    int *ints;
+    MPI_Win own = make_ints(16, &ints);
+    shorter_than_the_target(own, ints);
+    OK(MPI_Win_free(&own));
+}
+
+/* An accumulate is a put but for the combination. */
+static void accumulates_shorter_than_the_target(void)
+{
+    int *ints, memory[16], out[2] = { 1 + me, 2 };
+    for (int round = 0; round < 2; round++) {
+        MPI_Win own;
+        if (round == 0) {
+            own = make_ints(16, &ints);
+        } else {
+            ints = memory;
+            memset(memory, 0, sizeof memory);
+            OK(MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
+                              &own));
+        }
+        OK(MPI_Win_fence(0, own));
+        OK(MPI_Accumulate(out, 2, MPI_INT, right(), 3, 9, MPI_INT, MPI_SUM, own));
+        OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, own));
+        for (int i = 0; i < 16; i++)
+            EQ(ints[i], i == 3 ? 1 + left() : i == 4 ? 2 : 0);
+        OK(MPI_Win_free(&own));
+    }
+}
+
+/* Types by Fortran's precision and range have no name, and cannot be freed. */
+static void of_fortran_kinds(void)
+{
+    MPI_Datatype real, integer, type;
+    double *base, out[4] = { 1, 2, 3, 4 };
+    int more[4] = { 1, 2, 3, 4 };
+    MPI_Win own;
+    MPI_Type_create_f90_real(15, 300, &real);
+    MPI_Type_create_f90_integer(9, &integer);
+    OK(MPI_Win_allocate(SMALLEST, sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &own));
+    memset(base, 0, SMALLEST);
+    OK(MPI_Win_fence(0, own));
+    MPI_Type_vector(2, 1, 2, real, &type);
+    OK(MPI_Type_commit(&type));
+    OK(MPI_Put(out, 2, real, right(), 0, 1, type, own));
+    OK(MPI_Type_free(&type));
+    MPI_Type_contiguous(4, integer, &type);
+    OK(MPI_Type_commit(&type));
+    OK(MPI_Put(more, 1, type, right(), 4, 1, type, own));
+    OK(MPI_Type_free(&type));
+    OK(MPI_Win_fence(0, own));
+    OK(MPI_Accumulate(out, 1, real, right(), 2, 1, real, MPI_SUM, own));
+    OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, own));
+    CHECK(base[0] == 1 && base[1] == 0 && base[2] == 3);
+    SAME(&base[4], more, sizeof more);
+    OK(MPI_Win_free(&own));
+}
+
+#if MPI_VERSION >= 4
+/* Every constructor in its form with large counts. */
+static void large_count_constructors(void)
+{
+    MPI_Count lengths[] = { 2, 0, 1, 3 }, places[] = { 7, 3, 0, 11 }, bytes[] = { 40, 8, 0, 80 };
+    MPI_Count sizes[] = { 4, 5, 6 }, part[] = { 2, 3, 2 }, starts[] = { 1, 1, 3 };
+    MPI_Count grid_sizes[] = { 6, 7 };
+    int grid[] = { 2, 2 }, blocks[] = { 2, MPI_DISTRIBUTE_DFLT_DARG };
+    int kinds[] = { MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK };
+    MPI_Datatype type, inner, types[] = { MPI_INT, MPI_INT, MPI_INT, MPI_INT };
+    MPI_Type_contiguous_c(5, MPI_INT, &type);
+    with(type, 3);
+    MPI_Type_vector_c(4, 2, 5, MPI_INT, &type);
+    with(type, 3);
+    MPI_Type_create_hvector_c(3, 2, 20, MPI_INT, &type);
+    with(type, 2);
+    MPI_Type_indexed_c(4, lengths, places, MPI_INT, &type);
+    with(type, 2);
+    MPI_Type_create_hindexed_c(4, lengths, bytes, MPI_INT, &type);
+    with(type, 2);
+    MPI_Type_create_indexed_block_c(3, 2, places, MPI_INT, &type);
+    with(type, 2);
+    MPI_Type_create_hindexed_block_c(3, 2, bytes, MPI_INT, &type);
+    with(type, 2);
+    MPI_Type_create_struct_c(4, lengths, bytes, types, &type);
+    with(type, 2);
+    MPI_Type_create_subarray_c(3, sizes, part, starts, MPI_ORDER_C, MPI_INT, &type);
+    with(type, 1);
+    MPI_Type_create_subarray_c(3, sizes, part, starts, MPI_ORDER_FORTRAN, MPI_INT, &type);
+    with(type, 1);
+    MPI_Type_create_darray_c(4, me % 4, 2, grid_sizes, kinds, blocks, grid, MPI_ORDER_C, MPI_INT,
+                             &type);
+    with(type, 1);
+    MPI_Type_vector_c(2, 1, 3, MPI_INT, &inner);
+    MPI_Type_create_resized_c(inner, 0, 40, &type);
+    MPI_Type_free(&inner);
+    with(type, 3);
+}
+#endif
+
 static const struct test cases[] = {
     CASE(contiguous), CASE(vector), CASE(vector_of_negative_stride), CASE(hvector),
     CASE(hvector_of_negative_stride), CASE(indexed), CASE(indexed_with_negative_places),
@@ -504,6 +635,11 @@ static const struct test cases[] = {
     CASE(darray), CASE(resized), CASE(resized_to_a_negative_extent), CASE(duplicate), CASE(nested),
     CASE(overlapping_origin), CASE(of_no_size), CASE(different_but_equal), CASE(of_mixed_types),
     CASE(absolute_addresses), CASE(made_and_freed_often), CASE(many_pieces),
+    CASE(shorter_than_a_created_target), CASE(shorter_than_an_allocated_target),
+    CASE(accumulates_shorter_than_the_target), CASE(of_fortran_kinds),
+#if MPI_VERSION >= 4
+    CASE(large_count_constructors),
+#endif
 };
 
 MAIN(cases)

@@ -7,6 +7,37 @@
 static const char *place;
 static MPI_Win win;
 
+/* Frees a window of the ranks that are left; rank 0 has put something to the one that has died,
+ * which is no member. That is no matter of the others, and their communicator is as before. */
+static int free_other(int dead)
+{
+    static int value;
+    int code, *base;
+    MPI_Win other;
+    MPI_Comm left;
+    MPI_Comm_split(MPI_COMM_WORLD, me == dead, me, &left);
+    MPI_Win_allocate(sizeof value, sizeof value, MPI_INFO_NULL, left, &base, &other);
+    MPI_Win_set_errhandler(other, MPI_ERRORS_RETURN);
+    MPI_Win_lock_all(0, win);
+    if (me == 0)
+        MPI_Put(&value, 1, MPI_INT, dead, 0, 1, MPI_INT, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (me == dead)
+        raise(SIGKILL);
+    while (me == 0
+           && MPI_Compare_and_swap(&value, &value, &value, MPI_INT, dead, 0, win) == MPI_SUCCESS)
+        continue;
+    code = MPI_Win_free(&other);
+    if (other == MPI_WIN_NULL) {
+        MPI_Win_allocate(sizeof value, sizeof value, MPI_INFO_NULL, left, &base, &other);
+        MPI_Win_fence(0, other);
+        MPI_Win_free(&other);
+    } else {
+        code = MPI_ERR_WIN;
+    }
+    return code;
+}
+
 /* The call of a rank that is left, in which it needs the one that has died. */
 static int need(int dead)
 {
@@ -65,10 +96,14 @@ int main(int argc, char **argv)
         MPI_Win_lock_all(0, win);
     if (strcmp(place, "lock") == 0 && me == ranks - 1)
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, me, 0, win);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (me == ranks - 1)
-        raise(SIGKILL);
-    code = need(ranks - 1);
+    if (strcmp(place, "other") == 0) {
+        code = free_other(ranks - 1);
+    } else {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (me == ranks - 1)
+            raise(SIGKILL);
+        code = need(ranks - 1);
+    }
     int length;
     MPI_Error_string(code, text, &length);
     FILE *file = fopen(path, "w");

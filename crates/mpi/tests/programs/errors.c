@@ -110,6 +110,25 @@ static void epochs_within_epochs(void)
     end(win, base);
 }
 
+/* A fence in which something was done opens an epoch, and none is within a lock. */
+static void epochs_within_fences(void)
+{
+    int *base, value = 1;
+    MPI_Win win = make(&base);
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Put(&value, 1, MPI_INT, right(), 0, 1, MPI_INT, win));
+    FAILS(MPI_Win_lock(MPI_LOCK_SHARED, me, 0, win), MPI_ERR_RMA_SYNC);
+    FAILS(MPI_Win_lock_all(0, win), MPI_ERR_RMA_SYNC);
+    OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
+    OK(MPI_Win_lock(MPI_LOCK_SHARED, me, 0, win));
+    FAILS(MPI_Win_fence(0, win), MPI_ERR_RMA_SYNC);
+    OK(MPI_Win_unlock(me, win));
+    OK(MPI_Win_start(MPI_GROUP_EMPTY, 0, win));
+    FAILS(MPI_Win_fence(0, win), MPI_ERR_RMA_SYNC);
+    OK(MPI_Win_complete(win));
+    end(win, base);
+}
+
 static void post_within_a_post(void)
 {
     int *base;
@@ -226,6 +245,20 @@ static void counts_below_zero(void)
     end_locked(win, base);
 }
 
+static void more_than_there_is_room_for(void)
+{
+    int *base, values[4] = { 1, 2, 3, 4 }, old[4];
+    MPI_Win win = make_locked(&base);
+    FAILS(MPI_Put(values, 4, MPI_INT, right(), 0, 3, MPI_INT, win), MPI_ERR_TRUNCATE);
+    FAILS(MPI_Get(values, 3, MPI_INT, right(), 0, 4, MPI_INT, win), MPI_ERR_TRUNCATE);
+    FAILS(MPI_Accumulate(values, 4, MPI_INT, right(), 0, 3, MPI_INT, MPI_SUM, win),
+          MPI_ERR_TRUNCATE);
+    FAILS(MPI_Get_accumulate(values, 4, MPI_INT, old, 3, MPI_INT, right(), 0, 4, MPI_INT, MPI_SUM,
+                             win),
+          MPI_ERR_TRUNCATE);
+    end_locked(win, base);
+}
+
 static void types_that_are_none(void)
 {
     int *base, value = 1, old;
@@ -288,6 +321,24 @@ static void lock_types_that_are_none(void)
     end(win, base);
 }
 
+#ifdef OPEN_MPI
+/* MPICH accepts them. */
+static void assertions_that_are_none(void)
+{
+    int *base;
+    MPI_Group group;
+    MPI_Win win = make(&base);
+    MPI_Win_get_group(win, &group);
+    FAILS(MPI_Win_fence(MPI_MODE_NOCHECK, win), MPI_ERR_ASSERT);
+    FAILS(MPI_Win_post(group, MPI_MODE_NOPRECEDE, win), MPI_ERR_ASSERT);
+    FAILS(MPI_Win_start(group, MPI_MODE_NOPUT, win), MPI_ERR_ASSERT);
+    FAILS(MPI_Win_lock(MPI_LOCK_SHARED, me, MPI_MODE_NOSTORE, win), MPI_ERR_ASSERT);
+    FAILS(MPI_Win_lock_all(MPI_MODE_NOSUCCEED, win), MPI_ERR_ASSERT);
+    MPI_Group_free(&group);
+    end(win, base);
+}
+#endif
+
 static void groups_that_are_none(void)
 {
     int *base;
@@ -295,6 +346,25 @@ static void groups_that_are_none(void)
     FAILS(MPI_Win_post(MPI_GROUP_NULL, 0, win), MPI_ERR_GROUP);
     FAILS(MPI_Win_start(MPI_GROUP_NULL, 0, win), MPI_ERR_GROUP);
     end(win, base);
+}
+
+/* A group whose process is not one of the window. */
+static void groups_of_others(void)
+{
+    int *base, other = right();
+    MPI_Group all, group;
+    MPI_Win win;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_incl(all, 1, &other, &group);
+    OK(MPI_Win_allocate(64, 4, MPI_INFO_NULL, MPI_COMM_SELF, &base, &win));
+    OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    if (other != me) {
+        FAILS(MPI_Win_post(group, 0, win), MPI_ERR_GROUP);
+        FAILS(MPI_Win_start(group, 0, win), MPI_ERR_GROUP);
+    }
+    MPI_Group_free(&group);
+    MPI_Group_free(&all);
+    OK(MPI_Win_free(&win));
 }
 
 static void flavors_that_do_not_fit(void)
@@ -325,6 +395,23 @@ static void windows_that_cannot_be(void)
     OK(MPI_Win_allocate(64, 1, MPI_INFO_NULL, comm, &base, &win));
     OK(MPI_Win_free(&win));
     MPI_Comm_free(&comm);
+}
+
+/* Members on several nodes have no memory to share. */
+static void shared_windows_of_several_nodes(void)
+{
+    MPI_Comm comm, near = node_comm();
+    MPI_Win win;
+    void *base;
+    int size;
+    MPI_Comm_size(near, &size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    if (size < ranks)
+        FAILS(MPI_Win_allocate_shared(64, 1, MPI_INFO_NULL, comm, &base, &win),
+              MPI_ERR_RMA_SHARED);
+    OK(MPI_Comm_free(&comm));
+    MPI_Comm_free(&near);
 }
 
 static void windows_that_are_none(void)
@@ -419,12 +506,18 @@ static void hundreds_of_errors(void)
 static const struct test cases[] = {
     CASE(put_outside_of_an_epoch), CASE(put_to_a_target_without_lock),
     CASE(put_to_a_target_not_started), CASE(ends_of_epochs_that_never_began),
-    CASE(flushes_outside_of_an_epoch), CASE(epochs_within_epochs), CASE(post_within_a_post),
-    CASE(free_within_an_epoch), CASE(ranks_that_are_none), CASE(beyond_the_window),
-    CASE(far_beyond_the_window), CASE(types_beyond_the_window), CASE(displacements_below_zero),
-    CASE(counts_below_zero), CASE(types_that_are_none), CASE(types_that_cannot_be_combined),
-    CASE(operations_that_are_none), CASE(lock_types_that_are_none), CASE(groups_that_are_none),
-    CASE(flavors_that_do_not_fit), CASE(windows_that_cannot_be), CASE(windows_that_are_none),
+    CASE(flushes_outside_of_an_epoch), CASE(epochs_within_epochs), CASE(epochs_within_fences),
+    CASE(post_within_a_post), CASE(free_within_an_epoch), CASE(ranks_that_are_none),
+    CASE(beyond_the_window), CASE(far_beyond_the_window), CASE(types_beyond_the_window),
+    CASE(displacements_below_zero), CASE(counts_below_zero), CASE(more_than_there_is_room_for),
+    CASE(types_that_are_none), CASE(types_that_cannot_be_combined), CASE(operations_that_are_none),
+    CASE(lock_types_that_are_none),
+#ifdef OPEN_MPI
+    CASE(assertions_that_are_none),
+#endif
+    CASE(groups_that_are_none), CASE(groups_of_others),
+    CASE(flavors_that_do_not_fit), CASE(windows_that_cannot_be),
+    CASE(shared_windows_of_several_nodes), CASE(windows_that_are_none),
     CASE(handlers_of_the_program), CASE(accumulates_of_memory_that_is_gone),
     CASE(hundreds_of_errors),
 };

@@ -114,6 +114,9 @@ static int kinds_of(struct kind *into)
         KIND(MPI_DOUBLE, FLOATING, double, double),
         KIND(MPI_LONG_DOUBLE, FLOATING, long double, long_double),
         KIND(MPI_C_BOOL, LOGICAL, bool, bool),
+#ifdef MPI_LOGICAL1
+        KIND(MPI_LOGICAL1, LOGICAL, bool, bool),
+#endif
         KIND(MPI_C_COMPLEX, COMPLEX, float complex, float_complex),
         KIND(MPI_C_FLOAT_COMPLEX, COMPLEX, float complex, float_complex),
         KIND(MPI_C_DOUBLE_COMPLEX, COMPLEX, double complex, double_complex),

@@ -212,11 +212,20 @@ static void status(void)
     MPI_Status status;
     MPI_Win win = make_ints(1, &base);
     memset(&status, 0x5a, sizeof status);
+    int untouched = status.MPI_ERROR;
     OK(MPI_Win_lock_all(0, win));
     OK(MPI_Rget(&got, 1, MPI_INT, right(), 0, 1, MPI_INT, win, &request));
     OK(MPI_Wait(&request, &status));
     OK(MPI_Test_cancelled(&status, &flag));
     EQ(flag, 0);
+    /* Its source and its tag are undefined; a call that completes one request leaves the error as
+     * it was. */
+    CHECK(status.MPI_ERROR == untouched || status.MPI_ERROR == MPI_SUCCESS);
+    CHECK(request == MPI_REQUEST_NULL);
+    OK(MPI_Rput(&me, 1, MPI_INT, right(), 1, 1, MPI_INT, win, &request));
+    status.MPI_ERROR = MPI_SUCCESS;
+    OK(MPI_Waitall(1, &request, &status));
+    EQ(status.MPI_ERROR, MPI_SUCCESS);
     OK(MPI_Win_unlock_all(win));
     MPI_Barrier(MPI_COMM_WORLD);
     OK(MPI_Win_free(&win));

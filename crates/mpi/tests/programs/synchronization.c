@@ -1,4 +1,5 @@
 /* Epochs of every kind, with every assertion, alone and one after the other. */
+#include <sched.h>
 #include "case.h"
 
 static void fences_with_every_assertion(void)
@@ -477,6 +478,55 @@ static void one_kind_after_the_other(void)
     MPI_Group_free(&targets);
 }
 
+/* A writer changes two words of rank 0 one after the other, and rank 0 reads them by loads: where
+ * lock_all locks its own part, they are equal. */
+static void load_beside_a_writer(MPI_Win win, const volatile int *base, bool reads, bool writes)
+{
+    int torn = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 1; i < 2000; i++)
+        if (reads) {
+            OK(MPI_Win_lock_all(0, win));
+            int first = base[0];
+            sched_yield();
+            torn += first != base[1];
+            OK(MPI_Win_unlock_all(win));
+        } else if (writes) {
+            OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
+            OK(MPI_Put(&i, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+            OK(MPI_Win_flush(0, win));
+            OK(MPI_Put(&i, 1, MPI_INT, 0, 1, 1, MPI_INT, win));
+            OK(MPI_Win_unlock(0, win));
+        }
+    EQ(torn, 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void lock_all_locks_the_own_part(void)
+{
+    int *base;
+    MPI_Win win = make_ints(2, &base);
+    load_beside_a_writer(win, base, me == 0, me == 1);
+    OK(MPI_Win_free(&win));
+}
+
+/* Of a shared window every member loads every part. */
+static void lock_all_locks_every_shared_part(void)
+{
+    int *base, unit, mine;
+    MPI_Aint bytes;
+    MPI_Win win;
+    MPI_Comm near = node_comm();
+    MPI_Comm_rank(near, &mine);
+    OK(MPI_Win_allocate_shared(SMALLEST, sizeof(int), MPI_INFO_NULL, near, &base, &win));
+    base[0] = base[1] = 0;
+    settle_in(win, near);
+    OK(MPI_Win_shared_query(win, 0, &bytes, &unit, &base));
+    load_beside_a_writer(win, base, mine == 1, mine == 0);
+    OK(MPI_Win_free(&win));
+    MPI_Comm_free(&near);
+}
+
 static const struct test cases[] = {
     CASE(fences_with_every_assertion), CASE(fences_in_a_row), CASE(stores_between_fences),
     CASE(post_start_complete_wait), CASE(post_and_start_with_assertions), CASE(post_without_puts),
@@ -486,6 +536,7 @@ static const struct test cases[] = {
     CASE(locks_that_need_no_check), CASE(locks_of_several_targets), CASE(locks_of_two_windows),
     CASE(lock_all_against_exclusive), CASE(every_flush), CASE(waiting_for_a_put),
     CASE(waiting_by_loads), CASE(one_kind_after_the_other),
+    CASE(lock_all_locks_the_own_part), CASE(lock_all_locks_every_shared_part),
 };
 
 MAIN(cases)

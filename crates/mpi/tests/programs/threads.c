@@ -256,10 +256,54 @@ static void messages_beside_updates(void)
     OK(MPI_Win_free(&win));
 }
 
+/* Two ints that their owner changes one after the other, under an exclusive lock. */
+static void *read_both(void *argument)
+{
+    struct worker *worker = argument;
+    int pair[2], target = (1 + worker->number) % ranks;
+    for (int i = 0; i < ROUNDS; i++) {
+        OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, worker->win));
+        OK(MPI_Get(pair, 2, MPI_INT, target, 0, 2, MPI_INT, worker->win));
+        OK(MPI_Win_flush(target, worker->win));
+        EQ(pair[0], pair[1]);
+        OK(MPI_Win_unlock(target, worker->win));
+    }
+    return NULL;
+}
+
+/* Each thread of rank 0 waits for the lock of another target at the same time: the owners hold
+ * theirs for so long that both threads sleep. */
+static void locks_of_different_targets(void)
+{
+    struct worker workers[2];
+    int *base;
+    if (!has_threads())
+        return;
+    MPI_Win win = make_ints(2, &base);
+    for (int i = 0; i < 2; i++) {
+        workers[i].number = i;
+        workers[i].win = win;
+        if (me == 0)
+            pthread_create(&workers[i].thread, NULL, read_both, &workers[i]);
+    }
+    for (int i = 1; i < ROUNDS && me > 0; i++) {
+        OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, me, 0, win));
+        ((volatile int *)base)[0] = i;
+        usleep(2000 * (unsigned)me);
+        ((volatile int *)base)[1] = i;
+        OK(MPI_Win_unlock(me, win));
+    }
+    for (int i = 0; i < 2 && me == 0; i++)
+        pthread_join(workers[i].thread, NULL);
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_Win_free(&win));
+}
+
 static const struct test cases[] = {
     CASE(windows_of_their_own), CASE(the_same_window), CASE(requests_on_the_same_window),
     CASE(fences_of_different_windows), CASE(windows_made_by_threads), CASE(datatypes_of_threads),
     CASE(messages_beside_updates),
+    CASE(locks_of_different_targets),
 };
 
 int main(int argc, char **argv)

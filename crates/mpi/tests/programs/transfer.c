@@ -315,6 +315,33 @@ static void windows_with_large_units(void)
     OK(MPI_Win_free(&win));
     MPI_Comm_free(&near);
 }
+
+/* Both forms of a call mean the same window. */
+static void forms_of_one_window(void)
+{
+    int *own, *there, unit, size;
+    MPI_Aint bytes, large_unit;
+    MPI_Win win;
+    MPI_Comm near = node_comm();
+    MPI_Comm_size(near, &size);
+    for (int round = 0; round < 2; round++) {
+        if (round == 0)
+            OK(MPI_Win_allocate_shared(64, 4, MPI_INFO_NULL, near, &own, &win));
+        else
+            OK(MPI_Win_allocate_shared_c(64, 4, MPI_INFO_NULL, near, &own, &win));
+        for (int i = 0; i < size; i++) {
+            OK(MPI_Win_shared_query_c(win, i, &bytes, &large_unit, &there));
+            EQ(bytes, 64);
+            EQ(large_unit, 4);
+            int *same;
+            OK(MPI_Win_shared_query(win, i, &bytes, &unit, &same));
+            CHECK(same == there);
+            EQ(unit, 4);
+        }
+        OK(MPI_Win_free(&win));
+    }
+    MPI_Comm_free(&near);
+}
 #endif
 
 static const struct test cases[] = {
@@ -323,7 +350,7 @@ static const struct test cases[] = {
     CASE(requests_to_no_process), CASE(nothing_at_all),
     CASE(many_small), CASE(transpose), CASE(buffers_come_back),
 #if MPI_VERSION >= 4
-    CASE(large_count_forms), CASE(windows_with_large_units),
+    CASE(large_count_forms), CASE(windows_with_large_units), CASE(forms_of_one_window),
 #endif
 };
 

@@ -401,6 +401,31 @@ static void children_that_exit(void)
     OK(MPI_Win_free(&win));
 }
 
+/* Memory is aligned as the hint says. */
+static void memory_with_an_alignment(void)
+{
+    static const char *const alignments[] = { "4096", "1024", "64" };
+    for (int i = 0; i < COUNT(alignments); i++) {
+        uintptr_t mask = (uintptr_t)atoi(alignments[i]) - 1;
+        MPI_Info info;
+        void *blocks[3], *base;
+        MPI_Win win;
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "mpi_minimum_memory_alignment", alignments[i]);
+        for (int k = 0; k < 3; k++) {
+            OK(MPI_Alloc_mem(100, info, &blocks[k]));
+            EQ((uintptr_t)blocks[k] & mask, 0);
+            memset(blocks[k], k, 100);
+        }
+        OK(MPI_Win_allocate(100, 1, info, MPI_COMM_WORLD, &base, &win));
+        EQ((uintptr_t)base & mask, 0);
+        OK(MPI_Win_free(&win));
+        for (int k = 0; k < 3; k++)
+            OK(MPI_Free_mem(blocks[k]));
+        MPI_Info_free(&info);
+    }
+}
+
 static const struct test cases[] = {
     CASE(allocate), CASE(allocate_on_one_rank), CASE(allocate_nothing),
     CASE(allocate_very_little),
@@ -413,6 +438,7 @@ static const struct test cases[] = {
     CASE(alloc_mem_of_many_sizes), CASE(many_at_once), CASE(made_and_freed_often),
     CASE(memory_comes_back),
     CASE(children_that_exit),
+    CASE(memory_with_an_alignment),
 };
 
 MAIN(cases)

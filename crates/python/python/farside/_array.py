@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -91,7 +92,7 @@ class GlobalArray:
         low, high, _ = self._area(axes)
         extent = tuple(b - a for a, b in zip(low, high))
         shape = tuple(n for n, axis in zip(extent, axes) if isinstance(axis, slice))
-        data = np.broadcast_to(np.asarray(value, self.dtype), shape)
+        data = np.broadcast_to(np.asarray(value), shape)
         self._blocks.add(low, high, data.reshape(extent), scale)
 
     def _axes(self, key: Any) -> Optional[list[_Axis]]:
@@ -111,13 +112,14 @@ class GlobalArray:
             if isinstance(each, slice):
                 axes.append(slice(*each.indices(count)))
                 continue
-            index = each.__index__()
-            if not -count <= index < count:
+            if isinstance(each, (bool, np.bool_)):
+                raise IndexError("a truth value is no index of a global array")
+            at = index(each)
+            if not -count <= at < count:
                 raise IndexError(
-                    f"index {index} is out of bounds for dimension {dimension} with {count} "
-                    "elements"
+                    f"index {at} is out of bounds for dimension {dimension} with {count} elements"
                 )
-            axes.append(index % count)
+            axes.append(at % count)
         return axes
 
     def _area(self, axes: list[_Axis]) -> tuple[list[int], list[int], tuple[_Axis, ...]]:
@@ -150,7 +152,10 @@ class GlobalArray:
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim or any(isinstance(each, slice) for each in keys):
             raise IndexError("an index of integer arrays has one for each dimension")
-        arrays = np.broadcast_arrays(*(np.asarray(each, np.int64) for each in keys))
+        given = [np.asarray(each) for each in keys]
+        if any(each.dtype.kind not in "iu" and each.size > 0 for each in given):
+            raise IndexError("a global array is indexed by integers, not by masks or fractions")
+        arrays = np.broadcast_arrays(*(each.astype(np.int64) for each in given))
         counts = np.asarray(self.shape)
         rows = np.stack([each.reshape(-1) for each in arrays], -1)
         if np.any((rows < -counts) | (rows >= counts)):

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+from farside import _job
 from farside.errors import Poisoned, RankLost
 
 try:
@@ -75,6 +76,7 @@ def local(
     raised here. `nodes` divides the ranks into nodes that reach each other over a network only;
     `options` are further ones of `farside run`.
     """
+    _warn_of_own_job()
     with tempfile.TemporaryDirectory(prefix="farside-") as folder:
         call = Path(folder) / "call"
         script = _script(function)
@@ -89,6 +91,18 @@ def local(
         path = os.pathsep.join(each or os.getcwd() for each in sys.path)
         status = _run(line, {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"})
         return _results(Path(folder), ranks, status, keep_going)
+
+
+def _warn_of_own_job() -> None:
+    """Says once for a job that the program makes another one instead of joining it."""
+    if os.environ.get("FARSIDE_RANK") == "0" and _job._world is None:
+        print(
+            "farside: no rank has joined the job: the program makes one of its own with "
+            "`farside.local`, and every rank runs it by itself. Start it without `farside run`, "
+            "or have it join, by `farside.join`",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _run(line: list[str], environment: dict[str, str]) -> int:

@@ -81,15 +81,23 @@ impl EpochWindow {
             }
         };
         let options = Options::new().design(design).checking(checking);
+        let mut allocated = None;
         // SAFETY: the window is used within `enter`, keeps the team, and is forgotten in the end.
-        let (window, memory, parts) = unsafe {
+        let made = unsafe {
             team.make(py, |team| {
-                let memory = Memory::allocate(&team, bytes)?;
                 let parts = parts(&team, (0, bytes))?;
+                let memory = Memory::allocate(&team, bytes)?;
+                allocated = Some(memory.clone());
                 let window = Window::attach(team, memory.clone().window::<u8>()?, options)?;
                 Ok((window, memory, parts))
-            })?
+            })
         };
+        let (window, memory, parts) = made.inspect_err(|_| {
+            if let Some(memory) = allocated {
+                // Why there is no window says more than why its memory stays.
+                let _ = team.run(py, |team| memory.free(team));
+            }
+        })?;
         let is_two_sided = matches!(design, Design::TwoSided { .. });
         let made = Made { window, memory, parts, attached: None, is_two_sided };
         Ok(EpochWindow::of(team, made, shape, &descr))
@@ -126,35 +134,41 @@ impl EpochWindow {
         let entered = team.access.enter(py)?;
         let is_private = farside_overlay::check_private(&pages).is_ok();
         let is_claimed = is_private && team.access.claim(&pages);
-        let lay_over = |memory: &Memory| match NonNull::new(at.wrapping_sub(before)) {
-            // SAFETY: the pages are the array's, which is kept, and its neighbours'. The memory is
-            // fresh. The interpreter's lock is held, so that no other thread of Python writes them
-            // where the system cannot let them wait.
-            Some(first) if len > 0 => unsafe {
-                farside_overlay::lay_over_shared(memory, team.access.rank, first)
-            },
-            _ => Ok(()),
-        };
+        let first = NonNull::new(at.wrapping_sub(before)).unwrap_or(NonNull::dangling());
         // SAFETY: the window is used within `enter`, keeps the team, and is forgotten in the end.
         let members = unsafe { team.team_for_ever(py, &entered)? };
-        let mut is_laid = false;
+        let (mut allocated, mut is_laid) = (None, false);
         let made = (|| {
             check_claims(&members, is_claimed)?;
             let memory = Memory::allocate(&members, pages.len() as u64)?;
-            lay_over(&memory)?;
-            is_laid = true;
+            allocated = Some(memory.clone());
+            // SAFETY: the pages are the array's, which is kept, and its neighbours'. The memory is
+            // fresh. The interpreter's lock is held, so that no other thread of Python writes them
+            // where the system cannot let them wait.
+            let laid =
+                unsafe { farside_overlay::lay_over_together(&members, &memory, &pages, first) };
+            is_laid = laid.as_ref().map_or_else(|not_laid| not_laid.stays, |()| true);
+            laid.map_err(|not_laid| not_laid.error)?;
             let parts = parts(&members, (before as u64, len as u64))?;
             let window = Window::attach(members, memory.clone().window::<u8>()?, options)?;
             Ok((window, memory, parts))
         })();
-        drop(entered);
         let attached = array.map(|array| Attached { array: array.clone().unbind(), pages });
-        if let Some(attached) = attached.as_ref().filter(|_| made.is_err() && is_claimed) {
-            match is_laid {
-                true => drop(attached.give_back(py, &team.access)),
-                false => team.access.unclaim(&attached.pages),
-            }
+        if made.is_err() {
+            let given = match attached.as_ref().filter(|_| is_claimed) {
+                Some(attached) if is_laid => attached.give_back(py, &team.access),
+                Some(attached) => {
+                    team.access.unclaim(&attached.pages);
+                    Ok(())
+                }
+                None => Ok(()),
+            };
+            let members = team.team(py, &entered)?;
+            // Why there is no window says more than why its memory stays.
+            let free = |memory| free_unless(&members, memory, given.is_err());
+            let _ = team.access.released(py, || allocated.map_or(Ok(()), free));
         }
+        drop(entered);
         let (window, memory, parts) = made.raise(py)?;
         let made = Made { window, memory, parts, attached, is_two_sided: false };
         Ok(EpochWindow::of(team, made, shape, &descr))
@@ -262,6 +276,14 @@ fn check_claims(team: &farside::Team<'_>, is_claimed: bool) -> Result<()> {
              begins at a page and is some pages long has",
             team.members()[at]
         ))),
+    }
+}
+
+/// Frees memory, unless it must stay on a member. Collective.
+fn free_unless(team: &farside::Team<'_>, memory: Memory, stays: bool) -> Result<()> {
+    match team.all_gather(&[u8::from(stays)])?.contains(&1) {
+        true => Ok(()),
+        false => memory.free(team),
     }
 }
 
@@ -423,11 +445,7 @@ impl EpochWindow {
             shared.attached.as_ref().map_or(Ok(()), |attached| attached.give_back(py, access));
         let stays = given.is_err() || Arc::strong_count(&shared.views) > 1;
         let freed = access.released(py, || {
-            let memory = detached?;
-            match team.all_gather(&[u8::from(stays)])?.contains(&1) {
-                true => drop(Memory::from(memory)),
-                false => memory.free(&team)?,
-            }
+            free_unless(&team, detached?.into(), stays)?;
             given
         });
         drop(team);

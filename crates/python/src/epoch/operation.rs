@@ -2,14 +2,17 @@
 
 use farside::epoch::{Op, Window};
 use farside::fabric::Width;
-use farside::{AtomicWord, Integer, Rank, Result, Summand};
-use numpy::{PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
+use farside::raw::Accumulate;
+use farside::{Integer, Rank, Result};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
 
 use super::EpochWindow;
-use crate::array::{self, as_array, check_writable, contiguous};
-use crate::error::{bad_argument, unsupported};
-use crate::number::{Fold, Folder, Number, folder, no_summand, of_summand};
+use crate::array::{
+    self, as_array, as_summand, check_objects, check_writable, contiguous, has_dtype,
+};
+use crate::error::{Raise as _, bad_argument, unsupported};
+use crate::number::{Number, accumulate_named};
 
 #[pymethods]
 impl EpochWindow {
@@ -45,9 +48,14 @@ impl EpochWindow {
         count: usize,
         out: Option<Bound<'py, PyUntypedArray>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let descr = self.shared.descr.bind(py);
         let out = match out {
-            Some(out) => out,
-            None => array::empty(self.shared.descr.bind(py), &[count])?,
+            Some(out) if has_dtype(&out, descr) => out,
+            Some(out) => {
+                let text = format!("`out` has dtype {}: the window has {descr}", out.dtype());
+                return Err(bad_argument(py, text));
+            }
+            None => array::empty(descr, &[count])?,
         };
         self.get_bytes(py, target, self.bytes_at(at), &out)?;
         Ok(out.into_any())
@@ -78,32 +86,30 @@ impl EpochWindow {
         at: u64,
         data: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let data = contiguous(as_array(data, self.shared.descr.bind(py))?.as_any())?;
-        self.accumulate_bytes(py, target, self.bytes_at(at), &data)
+        let data = contiguous(as_summand(data, self.shared.descr.bind(py))?.as_any())?;
+        self.accumulate_bytes(py, target, self.bytes_at(at), &data, "sum")
     }
 
-    /// Adds the numbers of a contiguous array to those of a target, from byte `at` on.
+    /// Combines the elements of a contiguous array with those of a target, from byte `at` on, each
+    /// atomically, by sum, prod, min, max, and, or, xor, replace or no_op.
     fn accumulate_bytes(
         &self,
         py: Python<'_>,
         target: u32,
         at: u64,
         data: &Bound<'_, PyUntypedArray>,
+        op: &str,
     ) -> PyResult<()> {
         check_tight(data)?;
-        let descr = data.dtype();
+        let accumulate = accumulate_named(&data.dtype(), op)?;
         // SAFETY: the array lives until the call returns.
         let bytes = unsafe { array::bytes(data) };
         let at = self.place(py, target, at, bytes.len())?;
-        let call = (py, self, Rank(target), at, &*bytes);
-        let number = Number::of(&descr);
-        of_summand!(number, accumulate(call.0, call.1, call.2, call.3, call.4), {
-            Err(no_summand(&descr))
-        })
+        let is_long = self.is_long(bytes.len() * 8);
+        self.run(py, is_long, |window| window.accumulate_by(&accumulate, bytes, Rank(target), at))
     }
 
-    /// Folds the numbers of a contiguous array into those of a target, from byte `at` on, each
-    /// atomically; the array holds what was there before. For operations that fabrics do not have.
+    /// Does what `accumulate_bytes` does; the array becomes what was there before.
     fn fold_bytes(
         &self,
         py: Python<'_>,
@@ -114,34 +120,15 @@ impl EpochWindow {
     ) -> PyResult<()> {
         check_tight(data)?;
         check_writable(data)?;
-        let descr = data.dtype();
-        let fold: Option<Folder> = match op {
-            "replace" => Some(|into, from| into.copy_from_slice(from)),
-            "no_op" => Some(|_, _| {}),
-            _ => {
-                let operation = Fold::named(py, op)?;
-                Number::of(&descr).and_then(|number| folder(number, operation))
-            }
-        };
-        let Some(fold) = fold else {
-            return Err(unsupported(py, format!("{op} of {descr}")));
-        };
+        let accumulate = accumulate_named(&data.dtype(), op)?;
         // SAFETY: the array lives until the call returns.
         let bytes = unsafe { array::bytes(data) };
-        let at = self.place(py, target, at, bytes.len())?;
-        let target = Rank(target);
-        match descr.itemsize() {
-            4 => self.run(py, true, |window| change_each::<u32>(window, target, at, bytes, fold)),
-            8 => self.run(py, true, |window| change_each::<u64>(window, target, at, bytes, fold)),
-            _ => Err(unsupported(
-                py,
-                format!("{op} of {descr} at another rank: elements have 4 or 8 bytes"),
-            )),
-        }
+        let sent = bytes.to_vec();
+        self.fetch_by(py, &accumulate, target, at, &sent, bytes)
     }
 
     /// Writes the element of one array to a target, at byte `at`, if it holds that of another,
-    /// which becomes what was there before. Elements have 4 or 8 bytes.
+    /// which becomes what was there before. Both are compared as bytes.
     fn swap_bytes(
         &self,
         py: Python<'_>,
@@ -153,18 +140,16 @@ impl EpochWindow {
         check_tight(held)?;
         check_tight(desired)?;
         check_writable(held)?;
+        let number = Number::word_of(&held.dtype())?;
         // SAFETY: the arrays live until the call returns.
         let (held, desired) = unsafe { (array::bytes(held), array::bytes(desired)) };
-        let at = self.place(py, target, at, held.len())?;
-        let (target, is_long) = (Rank(target), self.is_long(0));
-        match (held.len(), desired.len()) {
-            (4, 4) => self.run(py, is_long, |to| swap::<u32>(to, target, at, held, desired)),
-            (8, 8) => self.run(py, is_long, |to| swap::<u64>(to, target, at, held, desired)),
-            (held, desired) => Err(unsupported(
-                py,
-                format!("a compare-and-swap of {held} and {desired} bytes: 4 or 8 of both are"),
-            )),
+        if (held.len(), desired.len()) != (number.bytes() as usize, number.bytes() as usize) {
+            return Err(bad_argument(py, "a compare-and-swap takes one element of each"));
         }
+        let mut expected = [0; 16];
+        expected[..held.len()].copy_from_slice(held);
+        let swap = Accumulate::compare_swap(number, expected).raise(py)?;
+        self.fetch_by(py, &swap, target, at, desired, held)
     }
 
     /// Changes an integer of a target by sum, replace, no_op, and, or, or xor; returns what it was.
@@ -222,6 +207,23 @@ impl EpochWindow {
 }
 
 impl EpochWindow {
+    /// Combines elements with those of a target, and reads what was there before.
+    fn fetch_by(
+        &self,
+        py: Python<'_>,
+        accumulate: &Accumulate,
+        target: u32,
+        at: u64,
+        data: &[u8],
+        old: &mut [u8],
+    ) -> PyResult<()> {
+        let at = self.place(py, target, at, old.len())?;
+        let data = if accumulate.writes() { data } else { &[] };
+        self.run(py, self.is_long(old.len() * 8), |window| {
+            window.get_accumulate_by(accumulate, data, Rank(target), at, old)
+        })
+    }
+
     /// Reads an integer of the window's dtype as the bits of a word.
     fn word(&self, value: &Bound<'_, PyAny>) -> PyResult<(Width, u64)> {
         Ok(match self.shared.number {
@@ -248,73 +250,11 @@ impl EpochWindow {
 
 /// Refuses arrays that are not one run of aligned bytes.
 fn check_tight(array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
+    check_objects(&array.dtype())?;
     if array.is_c_contiguous() && array.is_aligned() {
         return Ok(());
     }
     Err(bad_argument(array.py(), "an operation of an epoch takes a contiguous, aligned array"))
-}
-
-/// Changes elements of a target one by one, by compare-and-swap.
-fn change_each<W: AtomicWord + PartialEq>(
-    window: &Window<'static>,
-    target: Rank,
-    at: u64,
-    data: &mut [u8],
-    fold: Folder,
-) -> Result<()> {
-    let size = size_of::<W>();
-    for (index, element) in data.chunks_exact_mut(size).enumerate() {
-        let at = at + (index * size) as u64;
-        let mut old = [W::from_bits(0)];
-        window.get_into(&mut old, target, at)?;
-        loop {
-            let expected = old[0];
-            let mut bits = expected.to_bits().to_le_bytes();
-            fold(&mut bits[..size], element);
-            let desired = W::from_bits(u128::from_le_bytes(bits));
-            let fetched = window.compare_swap(expected, desired, target, at)?;
-            old[0] = window.wait_fetched(fetched)?;
-            if old[0] == expected {
-                element.copy_from_slice(&expected.to_bits().to_le_bytes()[..size]);
-                break;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Compares and swaps a word of a target; `held` becomes what was there before.
-fn swap<W: AtomicWord>(
-    window: &Window<'static>,
-    target: Rank,
-    at: u64,
-    held: &mut [u8],
-    desired: &[u8],
-) -> Result<()> {
-    let word = |bytes: &[u8]| {
-        let mut bits = [0; 16];
-        bits[..bytes.len()].copy_from_slice(bytes);
-        W::from_bits(u128::from_le_bytes(bits))
-    };
-    let fetched = window.compare_swap(word(held), word(desired), target, at)?;
-    let old = window.wait_fetched(fetched)?.to_bits().to_le_bytes();
-    held.copy_from_slice(&old[..held.len()]);
-    Ok(())
-}
-
-fn accumulate<T: Summand>(
-    py: Python<'_>,
-    window: &EpochWindow,
-    target: Rank,
-    at: u64,
-    bytes: &[u8],
-) -> PyResult<()> {
-    // SAFETY: the array is aligned, and lives until the call returns.
-    let data = unsafe {
-        std::slice::from_raw_parts(bytes.as_ptr().cast::<T>(), bytes.len() / size_of::<T>())
-    };
-    let is_long = window.is_long(bytes.len() * 8);
-    window.run(py, is_long, |window| window.accumulate(T::ONE, data, target, at))
 }
 
 fn fetch<I: Integer>(

@@ -130,6 +130,37 @@ static void *with_locks(void *argument)
     return NULL;
 }
 
+/* Thread 0 makes the heap grow beside the traffic of thread 1 on the default context. Nothing is
+ * written to the blocks, so that they take no memory. */
+static int has_grown;
+
+static void *with_growth(void *argument)
+{
+    int number = *(int *)argument, next = (me + 1) % pes;
+    if (number == 0) {
+        void *blocks[3];
+        for (int i = 0; i < 3; i++) {
+            blocks[i] = shmem_malloc((size_t)(70 << i) << 20);
+            CHECK(blocks[i] != NULL);
+            CHECK(shmem_addr_accessible(blocks[i], next));
+        }
+        for (int i = 0; i < 3; i++)
+            shmem_free(blocks[i]);
+        __atomic_store_n(&has_grown, 1, __ATOMIC_RELEASE);
+        return NULL;
+    }
+    if (number > 1)
+        return NULL;
+    for (uint64_t i = 0; i < 50 || !__atomic_load_n(&has_grown, __ATOMIC_ACQUIRE); i++) {
+        uint64_t value = i << 8 | (uint64_t)number, *slot = &slots[me][number][i % ROUNDS];
+        shmem_uint64_p(slot, value, next);
+        shmem_uint64_atomic_inc(&counter, next);
+        shmem_quiet();
+        CHECK_EQ(shmem_uint64_g(slot, next), value);
+    }
+    return NULL;
+}
+
 /* Thread i goes through collectives of team i; teams are independent. */
 static shmem_team_t teams[THREADS];
 static long sums[THREADS], terms[THREADS];
@@ -188,6 +219,8 @@ int main(void)
     run(with_locks);
     shmem_barrier_all();
     CHECK_EQ(shmem_long_g(&guarded_count, 0), 30 * pes);
+    run(with_growth);
+    shmem_barrier_all();
     for (int i = 0; i < THREADS; i++)
         CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, pes, NULL, 0, &teams[i]), 0);
     run(with_teams);

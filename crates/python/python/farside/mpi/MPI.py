@@ -5,14 +5,16 @@ from __future__ import annotations
 import platform
 import time
 from mmap import PAGESIZE
-from typing import Any
+from operator import index
+from typing import Any, Callable
 
 import numpy as np
 
 from farside._core import __version__
 from farside._job import join
 from farside.errors import FarsideError as Exception
-from farside.mpi._comm import COMM_TYPE_SHARED, SUM, UNDEFINED, Comm, Group
+from farside.errors import InvalidArgument
+from farside.mpi._comm import COMM_TYPE_SHARED, PROC_NULL, SUM, UNDEFINED, Comm, Group
 from farside.mpi._types import Datatype, InPlace, Op, Request
 from farside.mpi._win import (
     LOCK_EXCLUSIVE,
@@ -31,10 +33,37 @@ MIN = Op("MIN", lambda a, b: np.minimum(a, b) if isinstance(a, np.ndarray) else 
 BAND = Op("BAND", lambda a, b: a & b, "and")
 BOR = Op("BOR", lambda a, b: a | b, "or")
 BXOR = Op("BXOR", lambda a, b: a ^ b, "xor")
-LAND = Op("LAND", lambda a, b: np.logical_and(a, b) if isinstance(a, np.ndarray) else a and b)
-LOR = Op("LOR", lambda a, b: np.logical_or(a, b) if isinstance(a, np.ndarray) else a or b)
-MAXLOC = Op("MAXLOC", lambda a, b: a if (a[0], -a[1]) >= (b[0], -b[1]) else b)
-MINLOC = Op("MINLOC", lambda a, b: a if (a[0], a[1]) <= (b[0], b[1]) else b)
+
+
+def _truth(
+    of_objects: Callable[[bool, bool], bool], of_arrays: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
+    """Returns an operation on truth values."""
+
+    def fold(a: Any, b: Any) -> Any:
+        if isinstance(a, np.ndarray):
+            return of_arrays(a, b).astype(a.dtype)
+        return of_objects(bool(a), bool(b))
+
+    return fold
+
+
+def _located(is_first: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    """Returns an operation on pairs of a value and a place."""
+
+    def fold(a: Any, b: Any) -> Any:
+        if isinstance(a, np.ndarray):
+            raise NotImplementedError("MAXLOC and MINLOC of arrays: they are for pairs of objects")
+        return a if is_first(a, b) else b
+
+    return fold
+
+
+LAND = Op("LAND", _truth(lambda a, b: a and b, np.logical_and))
+LOR = Op("LOR", _truth(lambda a, b: a or b, np.logical_or))
+LXOR = Op("LXOR", _truth(lambda a, b: a != b, np.logical_xor))
+MAXLOC = Op("MAXLOC", _located(lambda a, b: (a[0], -a[1]) >= (b[0], -b[1])))
+MINLOC = Op("MINLOC", _located(lambda a, b: (a[0], a[1]) <= (b[0], b[1])))
 
 BYTE = Datatype("MPI_BYTE", "u1")
 CHAR = Datatype("MPI_CHAR", "i1")
@@ -69,7 +98,6 @@ COMM_NULL = None
 INFO_NULL = None
 WIN_NULL = None
 REQUEST_NULL = Request()
-PROC_NULL = -1
 ROOT = -3
 MODE_NOCHECK = 1
 MODE_NOSTORE = 2
@@ -133,6 +161,9 @@ def Query_thread() -> int:
 
 def Alloc_mem(size: int, info: Any = None) -> memoryview:
     """Returns memory that has whole pages of its own, for Win.Create."""
+    size = index(size)
+    if size < 0:
+        raise InvalidArgument(f"memory of {size} bytes")
     room = np.empty(-(-size // PAGESIZE) * PAGESIZE + PAGESIZE, np.uint8)
     start = -room.ctypes.data % PAGESIZE
     return room[start : start + size].data
@@ -142,4 +173,5 @@ def Free_mem(memory: memoryview) -> None:
     """Does nothing: memory goes with its last reference."""
 
 
-__all__ = [name for name in dir() if name[0].isupper() and name != "Any"]
+_OTHERS = ("Any", "Callable", "InvalidArgument")
+__all__ = [name for name in dir() if name[0].isupper() and name not in _OTHERS]

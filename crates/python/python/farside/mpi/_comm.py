@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from operator import index
 from typing import Any, Optional
 
 import numpy as np
 
 from farside._core import Team, World
-from farside.mpi._types import InPlace, Op, Request, array_of, room_of
+from farside.errors import InvalidArgument, NoSuchRank
+from farside.mpi._types import InPlace, Op, Request, array_of, check_same, fill, room_of
 
 UNDEFINED = -32766
+#: The rank of no process: an operation on it does nothing.
+PROC_NULL = -1
 COMM_TYPE_SHARED = 1
 
 SUM = Op("SUM", lambda a, b: a + b, "sum")
@@ -24,6 +28,13 @@ class Group:
     def __init__(self, members: list[int]) -> None:
         self.members = members
 
+    def member(self, rank: int) -> int:
+        """Returns the rank of the job that a rank of the group is."""
+        at = index(rank)
+        if not 0 <= at < len(self.members):
+            raise NoSuchRank(f"rank {at} of {len(self.members)} processes")
+        return self.members[at]
+
     def Get_size(self) -> int:
         """Returns the number of members."""
         return len(self.members)
@@ -32,11 +43,17 @@ class Group:
     def Translate_ranks(cls, first: Group, ranks: list[int], second: Group) -> list[int]:
         """Returns the ranks in the second group of ranks of the first."""
         places = {member: at for at, member in enumerate(second.members)}
-        return [places.get(first.members[rank], UNDEFINED) for rank in ranks]
+        return [
+            PROC_NULL if rank == PROC_NULL else places.get(first.member(rank), UNDEFINED)
+            for rank in ranks
+        ]
 
     def Incl(self, ranks: list[int]) -> Group:
         """Returns the group of some members."""
-        return Group([self.members[rank] for rank in ranks])
+        members = [self.member(rank) for rank in ranks]
+        if len(set(members)) < len(members):
+            raise InvalidArgument(f"ranks {ranks} have one twice")
+        return Group(members)
 
     def Free(self) -> None:
         """Does nothing: a group has no memory of the job."""
@@ -75,6 +92,11 @@ class Comm:
 
     group = property(Get_group)
 
+    def _root(self, root: int) -> int:
+        """Returns the rank of a root, which is a process."""
+        self.Get_group().member(root)
+        return index(root)
+
     @property
     def team(self) -> Team:
         """The team of the communicator."""
@@ -91,6 +113,8 @@ class Comm:
 
     def Split_type(self, split_type: int, key: int = 0, info: Any = None) -> Optional[Comm]:
         """Splits the communicator into processes that share memory."""
+        if split_type not in (COMM_TYPE_SHARED, UNDEFINED):
+            raise InvalidArgument(f"{split_type} is no type of a split: COMM_TYPE_SHARED is")
         colour = None if split_type == UNDEFINED else self._world.node_of(self._world.rank)
         part = self.team.split(colour, key + (1 << 32))
         return None if part is None else Comm(self._world, part)
@@ -141,6 +165,7 @@ class Comm:
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
         """Gives all processes the root's object."""
+        root = self._root(root)
         if self._team is None:
             return obj
         data = pickle.dumps(obj) if self.rank == root else None
@@ -155,6 +180,7 @@ class Comm:
 
     def gather(self, sendobj: Any, root: int = 0) -> Optional[list[Any]]:
         """Gives the root the objects of all, in their order."""
+        root = self._root(root)
         if self._team is None:
             return [sendobj]
         data = pickle.dumps(sendobj)
@@ -164,6 +190,7 @@ class Comm:
 
     def scatter(self, sendobj: Any, root: int = 0) -> Any:
         """Gives each process its element of the root's sequence."""
+        root = self._root(root)
         if self._team is None:
             return sendobj[0]
         parts = [b""] * self.size
@@ -202,32 +229,32 @@ class Comm:
 
     def Bcast(self, buf: Any, root: int = 0) -> None:
         """Gives all processes the root's array."""
+        root = self._root(root)
         if self._team is not None:
             array = array_of(buf) if self.rank == root else room_of(buf)
             self._team.broadcast(array, root)
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Folds the arrays of all, element by element; all get the result."""
-        into = room_of(recvbuf)
-        mine = into if isinstance(sendbuf, InPlace) else array_of(sendbuf)
+        into, mine = _both(sendbuf, recvbuf)
         if op.fold is None:
-            into[...] = op.fold_all(list(self._all(mine))).reshape(into.shape)
+            fill(into, op.fold_all(list(self._all(mine))))
         elif self._team is None:
-            into[...] = mine.reshape(into.shape)
+            fill(into, mine)
         else:
-            into[...] = np.asarray(self._team.all_reduce(mine, op.fold)).reshape(into.shape)
+            fill(into, self._team.all_reduce(mine, op.fold))
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
         """Folds the arrays of all, element by element, for the root."""
+        root = self._root(root)
         mine = array_of(recvbuf if isinstance(sendbuf, InPlace) else sendbuf)
-        into = recvbuf if self.rank == root else np.empty_like(mine)
+        into = recvbuf if self.rank == root else np.empty(mine.shape, mine.dtype)
         self.Allreduce(mine, into, op)
 
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Folds the arrays of all up to and including this process."""
-        into = room_of(recvbuf)
-        mine = into if isinstance(sendbuf, InPlace) else array_of(sendbuf)
-        into[...] = op.fold_all(list(self._all(mine)[: self.rank + 1])).reshape(into.shape)
+        into, mine = _both(sendbuf, recvbuf)
+        fill(into, op.fold_all(list(self._all(mine)[: self.rank + 1])))
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gives all processes the arrays of all, one after the other."""
@@ -236,34 +263,55 @@ class Comm:
             mine = into.reshape(self.size, -1)[self.rank]
         else:
             mine = array_of(sendbuf)
-        into[...] = self._all(mine).reshape(into.shape)
+        _check_fit(mine, into, self.size)
+        fill(into, self._all(mine))
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Gives the root the arrays of all, one after the other."""
-        all_arrays = self._all(array_of(sendbuf))
-        if self.rank == root:
-            into = room_of(recvbuf)
-            into[...] = all_arrays.reshape(into.shape)
+        root, mine = self._root(root), array_of(sendbuf)
+        into = room_of(recvbuf) if self.rank == root else None
+        if into is not None:
+            _check_fit(mine, into, self.size)
+        all_arrays = self._all(mine)
+        if into is not None:
+            fill(into, all_arrays)
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Gives each process its part of the root's array."""
-        into = room_of(recvbuf)
+        root, into = self._root(root), room_of(recvbuf)
         parts: Optional[list[Any]] = None
         if self.rank == root:
-            parts = list(array_of(sendbuf).reshape(self.size, -1))
-        into[...] = self.scatter(parts, root).reshape(into.shape)
+            mine = array_of(sendbuf)
+            _check_fit(into, mine, self.size)
+            parts = list(mine.reshape(self.size, -1))
+        part = self.scatter(parts, root)
+        check_same(part, into)
+        fill(into, part)
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gives each process its part of every process's array."""
         into, mine = room_of(recvbuf), array_of(sendbuf)
-        if self._team is None:
-            into[...] = mine.reshape(into.shape)
-        else:
-            rows = np.ascontiguousarray(mine).reshape(self.size, -1)
-            into[...] = self._team.all_to_all(rows).reshape(into.shape)
+        _check_fit(mine, into, 1)
+        rows = np.ascontiguousarray(mine).reshape(self.size, -1)
+        fill(into, rows if self._team is None else self._team.all_to_all(rows))
 
     def _all(self, mine: Any) -> Any:
         """Returns the arrays of all, stacked."""
         if self._team is None:
             return np.asarray(mine)[None]
         return self._team.all_gather(mine)
+
+
+def _both(sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
+    """Returns the arrays that a reduction is received into and made from, which fit."""
+    into = room_of(recvbuf)
+    mine = into if isinstance(sendbuf, InPlace) else array_of(sendbuf)
+    _check_fit(mine, into, 1)
+    return into, mine
+
+
+def _check_fit(part: Any, whole: Any, parts: int) -> None:
+    """Refuses arrays one of which does not have as many elements as some of the others."""
+    check_same(part, whole)
+    if part.size * parts != whole.size:
+        raise InvalidArgument(f"{parts} times {part.size} elements do not fit {whole.size}")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+from operator import index
 from typing import Any, Callable, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+
+from farside.errors import InvalidArgument
 
 
 class Datatype:
@@ -98,37 +101,67 @@ class InPlace:
 
 
 def array_of(buffer: Any) -> NDArray[Any]:
-    """Returns the array of a buffer: itself, `[array, type]`, `[array, count, type]`, or memory."""
-    count: Optional[int] = None
-    start = 0
+    """Returns the array of a buffer: itself, `[array, type]`, `[array, count, type]`, or memory.
+
+    It is a copy if the elements of the buffer are not neighbours.
+    """
+    counts: list[int] = []
     datatype: Optional[Datatype] = None
     if isinstance(buffer, (list, tuple)):
-        buffer, *rest = buffer
+        buffer, *rest = buffer or (None,)
         for each in rest:
             if isinstance(each, Datatype):
                 datatype = each
             elif isinstance(each, str):
                 datatype = Datatype(each, each)
-            elif isinstance(each, (list, tuple)):
-                count, start = int(each[0]), int(each[1])
             elif each is not None:
-                count = int(each)
-    if isinstance(buffer, (np.ndarray, np.generic)):
-        array: NDArray[Any] = np.asarray(buffer)
-    elif isinstance(buffer, (bytes, bytearray, memoryview)) or hasattr(buffer, "__buffer__"):
-        array = np.frombuffer(buffer, datatype.dtype if datatype is not None else np.uint8)
-    else:
-        array = np.asarray(buffer)
+                counts += map(index, each if isinstance(each, (list, tuple)) else [each])
+    array = _memory_of(buffer)
+    if not array.dtype.isnative:
+        raise InvalidArgument(f"a buffer of {array.dtype} has another byte order: convert it first")
     if datatype is not None and datatype.dtype != array.dtype:
         array = array.reshape(-1).view(datatype.dtype)
-    if count is not None:
-        array = array.reshape(-1)[start : start + count]
-    return array
+    if not counts:
+        return array
+    count, start = counts if len(counts) == 2 else (*counts, 0)
+    if count < 0 or start < 0 or start + count > array.size:
+        raise InvalidArgument(f"{count} elements from {start} on, of a buffer of {array.size}")
+    return array.reshape(-1)[start : start + count]
+
+
+def _memory_of(buffer: Any) -> NDArray[Any]:
+    """Returns memory of the program as an array."""
+    if isinstance(buffer, (np.ndarray, np.generic)):
+        return np.asarray(buffer)
+    try:
+        return np.asarray(memoryview(buffer))
+    except TypeError:
+        if not hasattr(buffer, "__array__"):
+            raise
+        return np.asarray(buffer)
 
 
 def room_of(buffer: Any) -> NDArray[Any]:
     """Returns the array that is received into, which must be one run of memory."""
-    array = array_of(buffer)
+    memory = buffer[0] if isinstance(buffer, (list, tuple)) and buffer else buffer
+    array = _memory_of(memory)
+    if array.flags.owndata and array is not memory:
+        raise TypeError(f"a buffer to receive into is memory, which a {type(memory)} is not")
     if not array.flags.c_contiguous:
-        raise ValueError("a buffer to receive into is contiguous")
-    return array
+        raise InvalidArgument("a buffer to receive into is contiguous")
+    if not array.flags.writeable:
+        raise InvalidArgument("a buffer to receive into is not read-only")
+    return array_of(buffer)
+
+
+def check_same(*arrays: NDArray[Any]) -> None:
+    """Refuses arrays of different types: their elements would be taken for others, or rounded."""
+    first = arrays[0].dtype
+    for array in arrays:
+        if array.dtype != first:
+            raise InvalidArgument(f"buffers of {first} and of {array.dtype} in one call")
+
+
+def fill(into: NDArray[Any], result: Any) -> None:
+    """Gives a buffer the elements of a result, which has as many."""
+    into[...] = np.asarray(result).reshape(into.shape)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from operator import index
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farside._core import EpochWindow
-from farside.mpi._comm import SUM, Comm, Group
-from farside.mpi._types import Datatype, Op, Request, array_of, room_of
+from farside.errors import InvalidArgument, OutOfBounds
+from farside.mpi._comm import PROC_NULL, SUM, Comm, Group
+from farside.mpi._types import Datatype, Op, Request, array_of, check_same, room_of
 
 LOCK_EXCLUSIVE = 1
 LOCK_SHARED = 2
@@ -36,7 +38,8 @@ class Win:
     ) -> Win:
         """Allocates a window of so many bytes on this process."""
         comm = _of(comm)
-        return cls(comm, comm.team.epoch_window(int(size), np.uint8, checking=False), disp_unit)
+        size, disp_unit = index(size), _unit(disp_unit)
+        return cls(comm, comm.team.epoch_window(size, np.uint8, checking=False), disp_unit)
 
     @classmethod
     def Allocate_shared(
@@ -50,7 +53,7 @@ class Win:
         cls, memory: Any, disp_unit: int = 1, info: Any = None, comm: Optional[Comm] = None
     ) -> Win:
         """Makes a window of memory that the program has. Its pages become memory of the job."""
-        comm = _of(comm)
+        comm, disp_unit = _of(comm), _unit(disp_unit)
         array: Optional[NDArray[Any]] = None if memory is None else room_of(memory)
         if array is not None and array.size == 0:
             array = None
@@ -104,11 +107,15 @@ class Win:
 
     def Lock(self, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0) -> None:
         """Begins a passive epoch to a process."""
-        self._window.lock(self._comm.members[rank], lock_type == LOCK_SHARED)
+        if lock_type not in (LOCK_SHARED, LOCK_EXCLUSIVE):
+            raise InvalidArgument(f"{lock_type} is no type of a lock")
+        if (target := self._target(rank)) is not None:
+            self._window.lock(target, lock_type == LOCK_SHARED)
 
     def Unlock(self, rank: int) -> None:
         """Ends a passive epoch: its operations are complete."""
-        self._window.unlock(self._comm.members[rank])
+        if (target := self._target(rank)) is not None:
+            self._window.unlock(target)
 
     def Lock_all(self, assertion: int = 0) -> None:
         """Begins a passive epoch to all processes."""
@@ -120,7 +127,8 @@ class Win:
 
     def Flush(self, rank: int) -> None:
         """Completes the operations on a process."""
-        self._window.flush(self._comm.members[rank])
+        if (target := self._target(rank)) is not None:
+            self._window.flush(target)
 
     def Flush_all(self) -> None:
         """Completes the operations on all processes."""
@@ -128,6 +136,7 @@ class Win:
 
     def Flush_local(self, rank: int) -> None:
         """Returns at once: buffers are free when an operation returns."""
+        self._target(rank)
 
     def Flush_local_all(self) -> None:
         """Returns at once: buffers are free when an operation returns."""
@@ -161,23 +170,29 @@ class Win:
 
     def Put(self, origin: Any, target_rank: int, target: Any = None) -> None:
         """Writes a buffer to a process."""
-        data = np.ascontiguousarray(array_of(origin))
-        at, count = self._place(target_rank, target, data)
-        self._window.put_bytes(self._comm.members[target_rank], at, data.reshape(-1)[:count])
+        data = np.ascontiguousarray(array_of(origin)).reshape(-1)
+        place = self._place(target_rank, target, data)
+        if place is not None:
+            _check_room(data.nbytes, place.nbytes)
+            self._window.put_bytes(place.rank, place.at, data)
 
     def Get(self, origin: Any, target_rank: int, target: Any = None) -> None:
         """Fills a buffer from a process."""
-        into = room_of(origin)
-        at, count = self._place(target_rank, target, into)
-        self._window.get_bytes(self._comm.members[target_rank], at, into.reshape(-1)[:count])
+        into = room_of(origin).reshape(-1)
+        place = self._place(target_rank, target, into)
+        if place is not None:
+            _check_room(place.nbytes, into.nbytes)
+            self._window.get_bytes(place.rank, place.at, into.view(np.uint8)[: place.nbytes])
 
     def Accumulate(
         self, origin: Any, target_rank: int, target: Any = None, op: Op = SUM
     ) -> None:
         """Folds a buffer into the memory of a process, each element atomically."""
-        data = np.ascontiguousarray(array_of(origin))
-        at, count = self._place(target_rank, target, data)
-        self._fold(data.reshape(-1)[:count], self._comm.members[target_rank], at, op, False)
+        data = np.ascontiguousarray(array_of(origin)).reshape(-1)
+        place = self._place(target_rank, target, data)
+        if place is not None:
+            _check_elements(data, place)
+            self._window.accumulate_bytes(place.rank, place.at, data, _fold(op))
 
     def Get_accumulate(
         self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = SUM
@@ -185,9 +200,12 @@ class Win:
         """Does what Accumulate does, and gives what was there before."""
         into = room_of(result).reshape(-1)
         data = into if op is NO_OP else np.ascontiguousarray(array_of(origin)).reshape(-1)
-        at, count = self._place(target_rank, target, data)
-        held = self._fold(data[:count], self._comm.members[target_rank], at, op, True)
-        into[:count] = held
+        check_same(data, into)
+        _check_room(data.nbytes, into.nbytes)
+        place = self._place(target_rank, target, data)
+        if place is not None:
+            _check_elements(data, place)
+            into[: data.size] = self._fetch(data, place.rank, place.at, op)
 
     def Fetch_and_op(
         self,
@@ -198,20 +216,26 @@ class Win:
         op: Op = SUM,
     ) -> None:
         """Folds one element into the memory of a process, and gives what was there before."""
-        into = room_of(result).reshape(-1)
-        data = into if op is NO_OP else np.ascontiguousarray(array_of(origin)).reshape(-1)
-        at = target_disp * self._units[target_rank]
-        into[:1] = self._fold(data[:1], self._comm.members[target_rank], at, op, True)
+        into = _first(room_of(result))
+        data = into if op is NO_OP else _first(array_of(origin))
+        check_same(data, into)
+        place = self._place(target_rank, target_disp, data)
+        if place is not None:
+            into[:] = self._fetch(data, place.rank, place.at, op)
 
     def Compare_and_swap(
         self, origin: Any, compare: Any, result: Any, target_rank: int, target_disp: int = 0
     ) -> None:
         """Writes one element if what is there equals another, and gives what was there before."""
-        into = room_of(result).reshape(-1)
-        desired, held = array_of(origin).reshape(-1)[:1], array_of(compare).reshape(-1)[:1].copy()
-        at = target_disp * self._units[target_rank]
-        self._window.swap_bytes(self._comm.members[target_rank], at, held, desired.copy())
-        into[:1] = held
+        into, desired, held = (
+            _first(each) for each in (room_of(result), array_of(origin), array_of(compare))
+        )
+        check_same(into, desired, held)
+        place = self._place(target_rank, target_disp, into)
+        if place is not None:
+            held = held.copy()
+            self._window.swap_bytes(place.rank, place.at, held, desired.copy())
+            into[:] = held
 
     def Rput(self, origin: Any, target_rank: int, target: Any = None) -> Request:
         """Does what Put does, and returns a request that is complete."""
@@ -230,29 +254,86 @@ class Win:
         self.Accumulate(origin, target_rank, target, op)
         return Request()
 
-    def _place(self, rank: int, target: Any, data: NDArray[Any]) -> tuple[int, int]:
-        """Returns the byte and the number of elements of a target."""
-        displacement, count = 0, data.size
-        if isinstance(target, (list, tuple)):
-            displacement = int(target[0])
-            if len(target) > 1 and target[1] is not None and not isinstance(target[1], Datatype):
-                count = min(count, int(target[1]))
-        elif target is not None:
-            displacement = int(target)
-        return displacement * self._units[rank], count
+    def _target(self, rank: int) -> Optional[int]:
+        """Returns the rank of the job that a process has, none of PROC_NULL."""
+        return None if rank == PROC_NULL else self._comm.Get_group().member(rank)
 
-    def _fold(
-        self, data: NDArray[Any], target: int, at: int, op: Op, fetch: bool
-    ) -> NDArray[Any]:
-        """Folds elements into a target's; returns what was there before, if that is wanted."""
-        if op.fold is None:
-            raise NotImplementedError(f"{op.name} on the memory of another process")
-        if op.fold == "sum" and not fetch and data.dtype.kind in "iufc" and data.itemsize >= 4:
-            self._window.accumulate_bytes(target, at, data)
-            return data
+    def _place(self, rank: int, target: Any, data: NDArray[Any]) -> Optional[_Place]:
+        """Returns where a target is, none of PROC_NULL: by default it is as long as the data."""
+        displacement, count, dtype = 0, data.size, data.dtype
+        if isinstance(target, (list, tuple)):
+            if not 1 <= len(target) <= 3:
+                raise InvalidArgument("a target is (displacement, count, type)")
+            displacement = index(target[0])
+            for each in target[1:]:
+                if isinstance(each, Datatype):
+                    dtype = each.dtype
+                elif each is not None:
+                    count = index(each)
+        elif target is not None:
+            displacement = index(target)
+        if count < 0:
+            raise InvalidArgument(f"a target of {count} elements")
+        member = self._target(rank)
+        if member is None:
+            return None
+        at = displacement * self._units[rank]
+        if not 0 <= at < 1 << 64:
+            raise OutOfBounds(f"displacement {displacement} is outside of the window")
+        return _Place(member, at, count, dtype)
+
+    def _fetch(self, data: NDArray[Any], target: int, at: int, op: Op) -> NDArray[Any]:
+        """Folds elements into a target's; returns what was there before."""
         held = data.copy()
-        self._window.fold_bytes(target, at, held, op.fold)
+        self._window.fold_bytes(target, at, held, _fold(op))
         return held
+
+
+class _Place(NamedTuple):
+    """Elements of a process: its rank in the job, their first byte, number and type."""
+
+    rank: int
+    at: int
+    elements: int
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return self.elements * self.dtype.itemsize
+
+
+def _check_room(sent: int, room: int) -> None:
+    """Refuses a message that is longer than where it goes."""
+    if sent > room:
+        raise InvalidArgument(f"{sent} bytes for {room} bytes: origin and target do not fit")
+
+
+def _check_elements(data: NDArray[Any], place: _Place) -> None:
+    """Refuses a target that the elements of an accumulate do not fit."""
+    _check_room(data.nbytes, place.nbytes)
+    if data.dtype != place.dtype:
+        raise InvalidArgument(f"elements of {data.dtype} for a target of {place.dtype}")
+
+
+def _first(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns the one element of a buffer that an atomic takes."""
+    if array.size == 0:
+        raise InvalidArgument("an atomic takes one element, and the buffer has none")
+    return array.reshape(-1)[:1]
+
+
+def _fold(op: Op) -> str:
+    """Returns the name of an operation on the memory of another process."""
+    if op.fold is None:
+        raise NotImplementedError(f"{op.name} on the memory of another process")
+    return op.fold
+
+
+def _unit(disp_unit: int) -> int:
+    """Returns a unit of displacements."""
+    if index(disp_unit) < 1:
+        raise InvalidArgument(f"a unit of {disp_unit} bytes")
+    return index(disp_unit)
 
 
 def _of(comm: Optional[Comm]) -> Comm:
