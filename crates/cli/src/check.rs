@@ -96,6 +96,9 @@ pub(crate) struct Arguments {
     /// How many ranks may die, each at any step
     #[arg(long, value_name = "K")]
     deaths: Option<u32>,
+    /// Let each node hear of a death at a time of its own
+    #[arg(long)]
+    slow_news: bool,
     /// How many waits may run into their time limits, each at any step
     #[arg(long, value_name = "K")]
     time_outs: Option<u32>,
@@ -232,6 +235,7 @@ impl Arguments {
         }
         setup.rounds = self.rounds.unwrap_or(setup.rounds);
         setup.deaths = self.deaths.unwrap_or(setup.deaths);
+        setup.slow_news |= self.slow_news;
         setup.time_outs = self.time_outs.unwrap_or(setup.time_outs);
         setup.topology = self.topology.clone().or(setup.topology);
         setup
@@ -372,6 +376,7 @@ impl One<'_> {
             "topology": self.setup.topology,
             "rounds": self.setup.rounds,
             "deaths": self.setup.deaths,
+            "slow_news": self.setup.slow_news,
             "time_outs": self.setup.time_outs,
             "policy": self.policy.to_string(),
             "seed": seed,

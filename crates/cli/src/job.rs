@@ -38,7 +38,8 @@ pub(crate) struct Job {
     #[command(flatten)]
     span: Span,
     /// Who executes far operations: nic, nic-poll or nic-block, an agent of the node; host-poll,
-    /// host-spin-block or host-block, the process they are meant for
+    /// host-spin-block or host-block, the process they are meant for; nic-apart, for tests, an
+    /// agent whose atomics do not heed those of the processor
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
     /// With --fabric ofi, the provider of libfabric, such as tcp;ofi_rxm [default: the best that
@@ -68,7 +69,8 @@ pub(crate) struct Job {
     /// Serve what the ranks do at this address, such as 127.0.0.1:9100, as Prometheus reads it
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// How long the other ranks may go on after one has failed, in seconds
+    /// How long the other ranks may go on after one has failed, and how long ranks may take to end
+    /// when a signal, --timeout or --stuck-exit asks them to (TERM, then KILL), in seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
     grace: Duration,

@@ -227,8 +227,9 @@ impl Asked {
     pub(crate) fn finish(mut self, program: &Path, status: i32) -> Result<Vec<String>> {
         let report = self.report.read()?;
         if !report.taken {
-            // One that was ended from outside had perhaps no time to answer.
-            if status == 124 || status >= 128 {
+            // One that was ended from outside had perhaps no time to answer, and one that could not
+            // be started, or a wrapper around it, has said why.
+            if matches!(status, 124 | 126 | 127) || status >= 128 {
                 return Ok(Vec::new());
             }
             bail!(

@@ -79,13 +79,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let library = find_library(mpi)?;
     let (program, words) = arguments.command.split_first().context("no command")?;
-    let mut preloaded = library.into_os_string();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        preloaded.push(":");
-        preloaded.push(others);
-    }
+    let preloaded = behind_others(std::env::var_os("LD_PRELOAD"), library);
     let error = Command::new(program).args(words).env("LD_PRELOAD", preloaded).exec();
     Err(error).with_context(|| format!("cannot start {}", program.display()))
+}
+
+/// Returns what is preloaded: the library comes last. A tool that takes over MPI's calls, too, sees
+/// all of them first, and the library gets what the tool hands on to `PMPI_` names.
+fn behind_others(others: Option<OsString>, library: PathBuf) -> OsString {
+    let Some(mut preloaded) = others.filter(|others| !others.is_empty()) else {
+        return library.into_os_string();
+    };
+    preloaded.push(":");
+    preloaded.push(library);
+    preloaded
 }
 
 /// Finds out which MPI a command uses: from the first of its words that is a program linked with
@@ -173,6 +180,15 @@ mod tests {
         assert!(Mpi::Mpich.is_named_by(ldd) && !Mpi::Openmpi.is_named_by(ldd));
         assert!(Mpi::Openmpi.is_told_by("mpirun (Open MPI) 4.1.4"));
         assert!(Mpi::Mpich.is_told_by("HYDRA build details:\n    Version: 4.0.2"));
+    }
+
+    #[test]
+    fn tools_that_are_preloaded_come_first() {
+        let library = || PathBuf::from("/lib/ours.so");
+        assert_eq!(behind_others(None, library()), "/lib/ours.so");
+        assert_eq!(behind_others(Some("".into()), library()), "/lib/ours.so");
+        let both = behind_others(Some("libtool.so".into()), library());
+        assert_eq!(both, "libtool.so:/lib/ours.so");
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::mode::Mode;
 pub(crate) const ABOUT: &str = "Start a program as the ranks of a job
 
 Output comes line by line, standard input goes to rank 0, signals go to all: Ctrl-Z stops ranks \
-and launcher. When a rank dies, the others hear of it at once.
+and launcher. At a terminal, and in a job of one rank, a line without an end (a prompt, a progress \
+bar) comes after 0.2 s. When a rank dies, the others hear of it at once.
 
 --threads and --sim need a program whose main function is `#[farside::main] fn main(world: \
 &World)`. It is started once, and runs all ranks itself; arguments, standard input and exit \

@@ -3,6 +3,10 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::{Farside, Scratch, farside};
@@ -74,6 +78,70 @@ fn figures_come_as_table_as_json_and_as_plots() {
         of("limit")
     );
     check_plots(&plots, &stdout);
+}
+
+/// Keeps all processors busy, at the lowest priority, until it is dropped.
+struct Busy(Arc<AtomicBool>, Vec<JoinHandle<()>>);
+
+impl Busy {
+    fn start() -> Busy {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let processors = std::thread::available_parallelism().map_or(1, |it| it.get());
+        let spin = |_| {
+            let is_over = is_over.clone();
+            std::thread::spawn(move || {
+                rustix::process::nice(19).expect("a thread may give way");
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        // So many that the average load of a minute shows them after some seconds.
+        let spinning = (0..8 * processors).map(spin).collect();
+        let busy = Busy(is_over, spinning);
+        let begin = Instant::now();
+        while load() < processors as f64 && begin.elapsed() < Duration::from_secs(40) {
+            // sleep: the load is an average, which nothing but time changes.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(load() >= processors as f64, "the load of {processors} processors is {}", load());
+        busy
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.drain(..).for_each(|thread| thread.join().expect("it spins, and nothing else"));
+    }
+}
+
+/// The average load of the last minute.
+fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").expect("the system says");
+    let first = text.split_whitespace().next().expect("it says something");
+    first.parse().expect("a number")
+}
+
+#[test]
+fn what_was_measured_on_a_busy_machine_says_so() {
+    let scratch = Scratch::new();
+    let busy = Busy::start();
+    let ops = scratch.file("ops.json");
+    let said = quick(&["--json", &ops]).run().ends_with(0).stderr();
+    for words in ["the machine is busy", "the machine was busy, these figures mean little"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    for record in records(&ops) {
+        let used = record["processors_used_by_others"].as_f64();
+        assert!(used.is_some_and(|used| used > 0.0), "{record}");
+    }
+    // The benches of several numbers of nodes say it once.
+    let short = ["--cases", "sor", "--iterations", "1", "--rounds", "1", "--time", "1"];
+    let dsm = ["bench", "dsm", "--nodes", "1,2", "--ranks", "2"].into_iter().chain(short);
+    let said = farside(dsm).longer(Duration::from_secs(60)).run().ends_with(0).stderr();
+    assert_eq!(said.matches("the machine is busy").count(), 1, "{said}");
+    drop(busy);
 }
 
 fn check_plots(directory: &str, stdout: &str) {

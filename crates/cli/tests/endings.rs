@@ -6,10 +6,14 @@ mod support;
 use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
-use support::{Scratch, ended, farside_after, shells};
+use support::{FARSIDE, Farside, Scratch, ended, farside_after, launcher, shells};
 
 /// Shell code that goes on for ever without a child that outlives it for long.
 const FOR_EVER: &str = "while :; do sleep 0.05; done";
+
+/// Options of jobs with two ranks, on one host and on two.
+const TWO: [&[&str]; 2] =
+    [&["-n", "2"], &["--hosts", "a=127.0.0.1:1,b=127.0.0.2:1", "--rsh", "env HOST={host}"]];
 
 #[test]
 fn time_is_up() {
@@ -74,7 +78,8 @@ fn only_ranks_that_still_run_are_named_when_time_is_up() {
 #[test]
 fn time_is_up_for_ranks_that_ignore_being_asked() {
     let script = format!("trap '' TERM INT HUP; echo ready; {FOR_EVER}");
-    let finished = shells(&["-n", "3", "--timeout", "2"], &script).run().ends_with(124);
+    let options = ["-n", "3", "--timeout", "2", "--grace", "0.2"];
+    let finished = shells(&options, &script).run().ends_with(124);
     finished.says(&["still running: ranks 0-2\n", &ended("ranks 0-2", 9)]);
 }
 
@@ -83,6 +88,13 @@ fn ranks_are_asked_before_they_are_killed_when_time_is_up() {
     let script = format!("trap 'echo asked; exit 0' TERM; {FOR_EVER}");
     let finished = shells(&["-n", "2", "--timeout", "2"], &script).run().ends_with(124);
     assert_eq!(finished.stdout(), "asked\nasked\n");
+}
+
+#[test]
+fn ranks_have_their_grace_when_time_is_up() {
+    let script = format!("trap 'sleep 1.5; echo saved; exit 0' TERM; {FOR_EVER}");
+    let finished = shells(&["-n", "2", "--timeout", "1"], &script).run().ends_with(124);
+    assert_eq!(finished.stdout(), "saved\nsaved\n");
 }
 
 #[test]
@@ -187,16 +199,43 @@ fn a_job_that_was_asked_to_end_and_does_so_in_order_says_so_in_its_status() {
 }
 
 #[test]
-fn a_hangup_that_is_ignored_stays_ignored() {
+fn a_signal_that_is_ignored_stays_ignored() {
     let script = format!("trap 'echo got' USR1; trap 'exit 0' USR2; echo ready; {FOR_EVER}");
     let job = ["run", "-n", "2", "--grace", "0", "sh", "-c", &script];
-    let mut running = farside_after("trap '' HUP", job).start();
-    running.wait_for_lines("ready", 2);
-    running.signal(Signal::HUP);
-    running.signal(Signal::USR1);
-    running.wait_for_lines("got", 2);
-    running.signal(Signal::USR2);
-    running.wait().ends_with(0);
+    for (name, signal) in [("HUP", Signal::HUP), ("INT", Signal::INT), ("QUIT", Signal::QUIT)] {
+        let mut running = farside_after(&format!("trap '' {name}"), job).start();
+        running.wait_for_lines("ready", 2);
+        running.signal(signal);
+        running.signal(Signal::USR1);
+        running.wait_for_lines("got", 2);
+        running.signal(Signal::USR2);
+        running.wait().ends_with(0);
+    }
+}
+
+#[test]
+fn a_parent_that_ignores_the_ends_of_its_children_changes_nothing() {
+    for options in TWO {
+        for status in [0, 3] {
+            let script = format!("exit {status}");
+            let ignoring = ["--ignore-signal=CHLD", FARSIDE, "run"];
+            let program = ["sh", "-c", &script];
+            let words = ignoring.iter().chain(options).chain(&program);
+            launcher("env", words).run().ends_with(status);
+        }
+    }
+}
+
+#[test]
+fn what_ranks_leave_behind_is_reaped_when_it_ends() {
+    let script = "i=0; while [ $i -lt 40 ]; do (true &); i=$((i + 1)); done
+        zombies() { cat /proc/[0-9]*/stat 2>&- | awk '$3 == \"Z\" && $4 == p' p=$PPID | wc -l; }
+        until [ $(zombies) = 0 ]; do sleep 0.05; done; echo reaped";
+    for options in TWO {
+        let options = [options, &["--timeout", "20"]].concat();
+        let finished = shells(&options, script).run().ends_with(0);
+        assert_eq!(finished.stdout(), "reaped\n".repeat(2));
+    }
 }
 
 #[test]
@@ -350,6 +389,70 @@ fn a_reader_that_stalls_keeps_no_rank_alive() {
     running.wait_until_alone();
     running.read_on();
     running.wait().ends_with(124);
+}
+
+/// A job whose ranks are shells and which writes everything to one reader, as with `2>&1 |`, that
+/// reads nothing yet.
+fn stalled(options: &[&str], script: &str) -> Farside {
+    let program = ["sh", "-c", script];
+    farside_after("exec 2>&1", ["run"].iter().chain(options).chain(&program)).stall()
+}
+
+#[test]
+fn time_is_up_although_nobody_reads_errors() {
+    for options in TWO {
+        let options = [options, &["--timeout", "1"]].concat();
+        let mut running = stalled(&options, "exec yes >&2").start();
+        running.wait_until_nothing_is_left();
+        running.read_on();
+        running.wait().ends_with(124);
+    }
+}
+
+#[test]
+fn failures_and_signals_are_noticed_although_nobody_reads_errors() {
+    for options in TWO {
+        let options = [options, &["--grace", "0"]].concat();
+        let scratch = Scratch::new();
+        let go = scratch.path.join("go");
+        let fails = format!("until [ -e {} ]; do sleep 0.01; done; exit 7", go.display());
+        let script = format!("[ $FARSIDE_RANK = 1 ] && {{ {fails}; }}; trap '' TERM; exec yes >&2");
+        let mut running = stalled(&options, &script).start();
+        running.wait_until_runs("yes", true);
+        std::fs::write(&go, "").expect("a file can be written");
+        running.wait_until_runs("yes", false);
+        running.signal(Signal::TERM);
+        running.wait_until_nothing_is_left();
+        running.read_on();
+        running.wait().ends_with(7);
+    }
+}
+
+#[test]
+fn hosts_whose_output_nobody_reads_are_not_lost() {
+    let scratch = Scratch::new();
+    let go = scratch.path.join("go");
+    // As much as a host may have under way, and more than a pipe holds.
+    let script = format!("until [ -e {} ]; do sleep 0.01; done; exec seq 30000", go.display());
+    let mut running = shells(TWO[1], &script).stall().start();
+    (0..2).for_each(|rank| running.wait_for_rank(rank));
+    std::fs::write(&go, "").expect("a file can be written");
+    // All hosts have said that they are done.
+    running.wait_until_alone();
+    running.signal(Signal::INT);
+    running.wait_until_nothing_is_left();
+    running.read_on();
+    let finished = running.wait().ends_with(0);
+    let said = "farside: nobody reads the ranks' output; the rest of it is lost\n";
+    assert_eq!(finished.stderr(), said);
+}
+
+#[test]
+fn a_slow_reader_gets_the_last_words_of_a_job_that_was_cut_short() {
+    // As much as two pipes and a buffer hold, so that the rank does not wait.
+    let script = format!("trap 'seq 30000; exit 0' TERM; {FOR_EVER}");
+    let finished = shells(&["-n", "1", "--timeout", "1"], &script).slowly().run().ends_with(124);
+    assert_eq!(finished.lines().len(), 30_000);
 }
 
 #[test]

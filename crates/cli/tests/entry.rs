@@ -125,6 +125,11 @@ mod program {
                     data.own().get(0)?;
                 }
             }
+            ["map"] => {
+                let map = farside::HashMap::<u64, u64>::new(world)?;
+                farside::check::begin(world);
+                map.insert(world, 1, 2)?;
+            }
             ["talks", ref whether @ ..] => {
                 let words = world.words(1)?;
                 println!("rank {} speaks", me.0);
@@ -137,8 +142,8 @@ mod program {
                 farside::check::begin(world);
                 static RUNS: AtomicU32 = AtomicU32::new(0);
                 if me == Rank(0) && RUNS.fetch_add(1, Ordering::Relaxed) == 500 {
-                    let parent = std::os::unix::process::parent_id().to_string();
-                    std::process::Command::new("kill").args(["-INT", &parent]).status()?;
+                    let parent = rustix::process::getppid().expect("the command runs this");
+                    rustix::process::kill_process(parent, rustix::process::Signal::INT)?;
                 }
                 for _ in 0..5 {
                     world.fetch_add(words.at(Rank(0), 0), 1)?;
@@ -161,19 +166,28 @@ mod mistakes {
     use std::process::ExitCode;
     use std::time::Duration;
 
-    use farside::{Locks as _, Rank, World};
+    use anyhow::Context as _;
+    use farside::dsm::{Config, Dsm};
+    use farside::{GlobalArray, Locks as _, Rank, World, epoch};
 
     pub(super) fn start() -> ExitCode {
         main()
     }
 
     #[farside::main]
-    fn main(world: &World) -> farside::Result<()> {
+    fn main(world: &World) -> anyhow::Result<()> {
         let mistake = std::env::args().nth(2).unwrap_or_default();
+        match mistake.as_str() {
+            "anyhow" => make("put", world).context("while it says hello"),
+            mistake => Ok(make(mistake, world)?),
+        }
+    }
+
+    fn make(mistake: &str, world: &World) -> farside::Result<()> {
         let window = world.window::<u64>(10)?.named(world, "data");
         let (me, last) = (world.rank(), Rank(world.size() - 1));
         let place = window.at(last, 8);
-        match mistake.as_str() {
+        match mistake {
             "put" => world.put(&[1, 2, 3], place)?, // line of put
             "nb" => drop(world.get_nb(place, 3)?),  // line of nb
             "own" => window.own().set(10, 1)?,      // line of own
@@ -189,6 +203,25 @@ mod mistakes {
                 let lock = world.lock(Rank(0))?;
                 let _guard = lock.lock(world)?;
                 let _again = lock.lock(world)?; // line of lock
+            }
+            "epoch" => {
+                let window = epoch::Window::allocate(world, 64, epoch::Options::new().unit(8))?;
+                let window = window.named("sums");
+                window.lock_all()?;
+                window.put(&[1u64, 2], last, 7)?; // line of epoch
+            }
+            "array" => {
+                let array = GlobalArray::<f64>::new(world, &[4, 5])?;
+                let _ = array.get([0..4, 2..6])?; // line of array
+            }
+            "map" => {
+                let map = farside::HashMap::<u64, u64>::new(world)?;
+                map.for_each_of(world, Rank(99), |_, _| {})?; // line of map
+            }
+            "dsm" => {
+                let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
+                let shared = dsm.alloc::<u32>(10)?;
+                dsm.set(shared, 10, 1)?; // line of dsm
             }
             "left" if me == Rank(0) => {}
             "left" => world.barrier()?, // line of left
@@ -275,10 +308,20 @@ fn an_error_names_the_line_of_the_call() {
         ("wait", "a rank waits on its own memory only (in wait at "),
         ("late", "timed out after 1 ms (in wait at "),
         ("lock", "requests a lock it already holds (in lock at "),
+        (
+            "epoch",
+            "index 7..9 is outside of the 8 elements (displacement unit) of rank 1's part of \
+             window \"sums\" (at ",
+        ),
+        ("array", "the range 2..6 of dimension 1 is not within the array, which ends at 5 (at "),
+        ("map", "rank 99 is not a member of this map (at "),
+        ("dsm", "elements 10 to 11 are not among the 10 of this shared slice (at "),
+        ("anyhow", "while it says hello: index 8..11 is outside of"),
         ("left", "rank 0 has already left the job: its main function returned (in barrier at "),
     ];
     for (mistake, words) in said {
-        let mark = format!("// line of {mistake}");
+        let mark = if mistake == "anyhow" { "put" } else { mistake };
+        let mark = format!("// line of {mark}");
         let line = 1 + text.lines().position(|line| line.ends_with(&mark)).expect(&mark);
         let place = format!("crates/cli/tests/entry.rs:{line}:");
         let command = ["run", "-n", "2", &own(), "mistakes", mistake].map(str::to_owned);
@@ -365,6 +408,12 @@ fn what_does_not_obey_is_an_error() {
         finished.ends_with(1).says(&[&format!("ignores {option}"), "#[farside::main]"]);
         // The program's own failure keeps its status.
         shells(&[&["-n", "2"], options].concat(), "exit 5").run().ends_with(5);
+        // Who cannot be started has said why.
+        for (status, script) in [(127, "exec ./there-is-none"), (126, "exec /")] {
+            let finished = shells(&[&["-n", "2"], options].concat(), script).run();
+            let said = finished.ends_with(status).stderr();
+            assert!(!said.contains("ignores"), "{script}: {said}");
+        }
         // One that joins is told at once.
         let joins = farside(command.chain(&[own.as_str(), "joins"])).run();
         joins.ends_with(3).says(&["farside::join", option.split(' ').next().unwrap()]);
@@ -426,6 +475,11 @@ fn its_schedules_are_explored() {
     let bounded = ["--ranks", "2", "--schedules", "1", "--fail-on-bounded"];
     let bounded = check(&bounded, &["program", "count"]).run().ends_with(1);
     assert!(bounded.stdout().contains("not all schedules were tried"), "{}", bounded.stdout());
+    // Of a program that cannot be looked into for races it says so, by its status, too.
+    let sample = ["--ranks", "2", "--policy", "random", "--schedules", "3"];
+    let unseen = check(&sample, &["program", "map"]).run().ends_with(67);
+    assert!(unseen.stdout().contains("nothing was checked: accesses inside of maps"));
+    check(&[&sample[..], &["--no-races"]].concat(), &["program", "map"]).run().ends_with(0);
     // What is no such program is told so, and what is no file is a check that is not known.
     farside(["check", "/bin/true"]).run().fails_with(&["/bin/true", "#[farside::main]"]);
     farside(["check", "./nowhere"]).run().fails_with(&["./nowhere"]);

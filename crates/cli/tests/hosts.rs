@@ -4,7 +4,9 @@
 mod support;
 
 use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
@@ -355,7 +357,7 @@ fn a_host_with_another_version_is_named() {
 
 #[test]
 fn a_host_that_talks_nonsense_is_named() {
-    let greeting = format!("echo farside-node {}/9", env!("CARGO_PKG_VERSION"));
+    let greeting = format!("echo farside-node {}/10", env!("CARGO_PKG_VERSION"));
     for (nonsense, words) in
         [("\\377\\377\\377\\377x", "4294967295 bytes"), ("\\001\\000\\000\\000\\377", "no sense")]
     {
@@ -396,6 +398,27 @@ fn options_that_contradict_each_other_are_named() {
 }
 
 #[test]
+fn ssh_asks_for_nothing_and_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let ssh = "#!/bin/sh\necho \"$@\" >\"$(dirname \"$0\")/words\"\n\
+               while [ $1 = -o ]; do shift 2; done; shift; exec \"$@\"\n";
+    std::fs::write(scratch.file("ssh"), ssh).expect("a file can be written");
+    std::fs::set_permissions(scratch.file("ssh"), Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", scratch.path.display(), std::env::var("PATH").unwrap());
+    let job = farside(["run", "--hosts", "a=127.0.0.1:1", "echo", "started"]);
+    assert_eq!(job.variable("PATH", path).run().ends_with(0).stdout(), "started\n");
+    let words = std::fs::read_to_string(scratch.file("words")).expect("ssh was called");
+    assert!(words.starts_with("-o BatchMode=yes -o ControlMaster=no a "), "{words}");
+}
+
+#[test]
+fn hosts_of_different_families_are_named() {
+    let hosts = "a=127.0.0.1:1,b=[::1]:1";
+    let job = farside(["run", "--hosts", hosts, "--rsh", LOCAL, "echo", "started"]);
+    job.run().fails_with(&["host b: ", "::1", "host a is 127.0.0.1", "b=ADDRESS:RANKS"]);
+}
+
+#[test]
 fn the_template_may_come_from_the_environment() {
     let job = farside(["run", "--hosts", HOSTS, "echo", "started"]).variable("FARSIDE_RSH", LOCAL);
     assert_eq!(job.run().ends_with(0).stdout(), "started\n".repeat(4));
@@ -414,6 +437,18 @@ fn a_reader_that_stalls_keeps_no_rank_alive() {
     running.wait_until_nothing_is_left();
     running.read_on();
     running.wait().ends_with(124);
+}
+
+#[test]
+fn the_end_of_a_rank_is_noticed_although_nobody_reads_the_output_of_its_host() {
+    // sleep: until then, the output of the other one has come as far as it can.
+    let script = "[ $FARSIDE_RANK = 1 ] || exec yes; sleep 1; exit 7";
+    let mut running = shells(&["--keep-going"], script).stall().start();
+    running.wait_until_says("rank 1 exited with status 7\n");
+    running.signal(Signal::TERM);
+    running.wait_until_nothing_is_left();
+    running.read_on();
+    running.wait().ends_with(7);
 }
 
 #[test]

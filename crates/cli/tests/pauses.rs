@@ -17,6 +17,7 @@ use support::{Farside, Running, Scratch, launcher, own, run_own};
 /// The tests, by name.
 const TESTS: &[(&str, fn())] = &[
     ("nodes_go_on_after_a_pause", nodes_go_on_after_a_pause),
+    ("nodes_over_libfabric_go_on_after_a_pause", nodes_over_libfabric_go_on_after_a_pause),
     ("hosts_go_on_after_a_pause", hosts_go_on_after_a_pause),
     ("ranks_of_hydra_go_on_after_a_pause", ranks_of_hydra_go_on_after_a_pause),
     ("ranks_of_open_mpi_go_on_after_a_pause", ranks_of_open_mpi_go_on_after_a_pause),
@@ -39,6 +40,7 @@ const HOSTS: &str = "a=127.0.0.1:2,b=127.0.0.2,c=127.0.0.3";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Nodes,
+    Libfabric,
     Hosts,
     Hydra,
     OpenMpi,
@@ -82,6 +84,7 @@ fn job(way: Way, work: &str, directory: &Path) -> Farside {
     };
     let job = match way {
         Way::Nodes => farside(&["-n", &ranks, "--nodes", "2"]),
+        Way::Libfabric => farside(&["-n", &ranks, "--nodes", "2", "--fabric", "ofi"]),
         Way::Hosts => farside(&["--hosts", HOSTS, "--rsh", "sh -c 'exec \"$@\"' {host}"]),
         Way::Hydra => other("mpiexec.hydra", &["-n"]),
         // Of two that share a directory, one may find it half made, or removed by the other.
@@ -162,6 +165,12 @@ fn nodes_go_on_after_a_pause() {
         ("sleeping", Everything),
     ];
     pause_all(Way::Nodes, &few, &[Terminal, Launcher, Everything, Ranks, Rank]);
+}
+
+fn nodes_over_libfabric_go_on_after_a_pause() {
+    use Stopped::{Everything, Launcher, Rank, Ranks, Terminal};
+    let few = [("sleeping", Terminal), ("communicating", Everything)];
+    pause_all(Way::Libfabric, &few, &[Terminal, Launcher, Everything, Ranks, Rank]);
 }
 
 fn hosts_go_on_after_a_pause() {

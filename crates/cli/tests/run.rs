@@ -6,7 +6,32 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use support::{Scratch, farside, shells, sorted};
+use support::{Scratch, farside, farside_after, shells, sorted};
+
+#[test]
+fn a_prompt_of_a_rank_that_is_alone_is_seen() {
+    for options in [&["-n", "1"][..], &["--hosts", "a=127.0.0.1:1", "--rsh", "env HOST={host}"]] {
+        let script = "printf 'size? '; read size; printf '50%%\\r' >&2; read end; echo got $size";
+        let (mut running, mut input) = shells(options, script).start_with_input();
+        running.wait_until_prints("size? ");
+        input.write_all(b"7\n").expect("it reads");
+        running.wait_until_says("50%\r");
+        input.write_all(b"\n").expect("it reads");
+        let finished = running.wait().ends_with(0);
+        assert_eq!(finished.stdout(), "size? got 7\n");
+        assert_eq!(finished.stderr(), "50%\r");
+    }
+}
+
+#[test]
+fn ranks_have_the_limit_of_open_files_that_the_launcher_was_started_with() {
+    for options in [&["-n", "1"][..], &["--hosts", "a=127.0.0.1:1", "--rsh", "env HOST={host}"]] {
+        let program = ["sh", "-c", "ulimit -Sn; ulimit -Hn"];
+        let words = ["run"].iter().chain(options).chain(&program);
+        let finished = farside_after("ulimit -Sn 200; ulimit -Hn 2000", words).run().ends_with(0);
+        assert_eq!(finished.stdout(), "200\n2000\n", "{options:?}");
+    }
+}
 
 #[test]
 fn lines_of_all_ranks_arrive_whole_and_in_order() {

@@ -12,12 +12,16 @@ use std::process::ExitCode;
 use farside_namespaces::{Namespaces, RSH};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Finished, farside, own};
+use support::{Finished, farside, farside_after, own};
 
 /// The tests, by name.
 const TESTS: &[(&str, fn())] = &[
     ("locks_in_opposite_order", locks_in_opposite_order),
     ("a_deadlock_beside_programs_that_compute", a_deadlock_beside_programs_that_compute),
+    (
+        "a_stuck_job_ends_although_nobody_reads_errors",
+        a_stuck_job_ends_although_nobody_reads_errors,
+    ),
     ("epochs_in_opposite_order", epochs_in_opposite_order),
     ("a_barrier_that_one_rank_skips", a_barrier_that_one_rank_skips),
     ("different_collectives_name_the_place", different_collectives_name_the_place),
@@ -104,6 +108,17 @@ fn locks_in_opposite_order() {
             "ranks 2 and 3 are in barrier",
         ],
     );
+}
+
+/// The ranks have filled the pipe with what they say besides, so that the launcher cannot say why
+/// it ends them.
+fn a_stuck_job_ends_although_nobody_reads_errors() {
+    let script = format!("yes >&2 & exec {} program two-locks", own());
+    let words = ["run", "-n", "4", "--stuck-after", "1", "--stuck-exit", "sh", "-c", &script];
+    let mut running = farside_after("exec 2>&1", words).stall().start();
+    running.wait_until_nothing_is_left();
+    running.read_on();
+    running.wait().ends_with(125);
 }
 
 /// Programs that compute all the time, until dropped.

@@ -18,8 +18,14 @@ use support::{Running, run_own};
 
 /// The tests, by name.
 const TESTS: &[(&str, fn())] = &[
-    ("strangers_neither_end_a_job_nor_keep_it_from_ending", strangers),
-    ("the_key_is_on_no_command_line_and_in_no_environment", the_key_is_shown_nowhere),
+    (
+        "strangers_neither_end_a_job_nor_keep_it_from_ending",
+        strangers_neither_end_a_job_nor_keep_it_from_ending,
+    ),
+    (
+        "the_key_is_on_no_command_line_and_in_no_environment",
+        the_key_is_on_no_command_line_and_in_no_environment,
+    ),
 ];
 
 const RANKS: &str = "4";
@@ -104,7 +110,7 @@ fn amounts() -> (u64, u64) {
     if is_long { (10_000_000, 10_000) } else { (100_000, 400) }
 }
 
-fn strangers() {
+fn strangers_neither_end_a_job_nor_keep_it_from_ending() {
     let (datagrams, requests) = amounts();
     let options = ["-n", RANKS, "--nodes", "2", "--metrics", "127.0.0.1:0"];
     let (mut running, input) =
@@ -157,7 +163,7 @@ impl Drop for EndsSending<'_> {
 }
 
 /// The key travels in the plan of a job, on a line `secret` and 32 digits.
-fn the_key_is_shown_nowhere() {
+fn the_key_is_on_no_command_line_and_in_no_environment() {
     let hosts = ["--hosts", "a=127.0.0.1:2,b=127.0.0.2", "--rsh", "sh -c 'exec \"$@\"' {host}"];
     let nodes = ["-n", RANKS, "--nodes", "2"];
     for options in [&hosts[..], &nodes[..]] {

@@ -166,7 +166,7 @@ impl Outcome {
         self.runs.iter().find(|done| done.id == id)
     }
 
-    /// Returns the table of verdicts, for `docs/benchmarks.md`.
+    /// Returns the table of verdicts, for `docs/benchmarks/papers.md`.
     pub fn verdicts(&self, catalogue: &Catalogue) -> String {
         let mut text = format!("{}\n", fill(&self.summary()));
         for paper in &catalogue.papers {
@@ -326,7 +326,7 @@ fn fill(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The lines between which `docs/benchmarks.md` has the table of verdicts.
+/// The lines between which `docs/benchmarks/papers.md` has the table of verdicts.
 const BEGIN: &str =
     "<!-- verdicts: begin; farside figures --from docs/figures.json --update FILE -->";
 const END: &str = "<!-- verdicts: end -->";

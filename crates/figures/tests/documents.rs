@@ -25,11 +25,11 @@ fn checked_in() -> (Catalogue, BTreeSet<String>, Outcome) {
 #[test]
 fn the_table_of_verdicts_is_that_of_the_results() {
     let (catalogue, _, outcome) = checked_in();
-    let (path, text) = document("benchmarks.md");
+    let (path, text) = document("benchmarks/papers.md");
     let fresh = with_verdicts(&text, &outcome.verdicts(&catalogue)).unwrap();
     assert!(
         fresh == text,
-        "{} is stale: farside figures --from docs/figures.json --update docs/benchmarks.md",
+        "{} is stale: farside figures --from docs/figures.json --update docs/benchmarks/papers.md",
         path.display()
     );
 }

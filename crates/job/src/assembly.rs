@@ -85,11 +85,7 @@ fn assemble(
     let neighbours = plan.neighbours(me);
     match made {
         Some(made) => {
-            let handed = made.offer.hand_out(&neighbours, made.host.file(me), deadline);
-            let processes = handed.map_err(|Missing { rank, error }| {
-                call_off(&made.host, rank);
-                error
-            })?;
+            let processes = hand_out(&made, me, &neighbours, deadline)?;
             let job = made.host.memory(me);
             stuck::watch_this_node();
             attend(&plan, me, job, &processes, Some(made.host))
@@ -99,6 +95,20 @@ fn assemble(
             attend(&plan, me, farside_shm::Job::attach(file)?, &processes, None)
         }
     }
+}
+
+/// Hands this node's memory to its ranks. If one does not come, the node is given up.
+fn hand_out(
+    made: &Made,
+    me: Rank,
+    neighbours: &[Rank],
+    deadline: &StartDeadline,
+) -> Result<Processes> {
+    let handed = made.offer.hand_out(neighbours, made.host.file(me), deadline);
+    handed.map_err(|Missing { rank, error }| {
+        call_off(&made.host, rank);
+        error
+    })
 }
 
 /// Gives a node up whose start has failed, and tells the others which rank is missing. Their ranks
@@ -171,7 +181,9 @@ fn meet(board: &mut Board) -> Result<Meeting> {
     if let Some(made) = &made {
         let interfaces = makers.iter().map(|&maker| Ok(read_note(board, maker)?.interface));
         let interfaces = interfaces.collect::<Result<Vec<Option<Address>>>>()?;
-        made.host.meet(&interfaces.into_iter().flatten().collect::<Vec<Address>>())?;
+        let interfaces: Vec<Address> = interfaces.into_iter().flatten().collect();
+        check_reach(&plan, &interfaces)?;
+        made.host.meet(&interfaces)?;
     }
     Ok(Meeting { plan, made, note })
 }
@@ -196,6 +208,16 @@ fn make(plan: &JobPlan, me: Rank) -> Result<Made> {
     Ok(Made { host: Arc::new(host), offer: Offer::new()? })
 }
 
+/// Refuses addresses that do not reach each other: silence would be all that is seen of it.
+fn check_reach(plan: &JobPlan, interfaces: &[Address]) -> Result<()> {
+    let hosts = plan.hosts.iter().map(String::as_str).zip(interfaces.iter().map(Address::ip));
+    let hosts: Vec<(&str, IpAddr)> = hosts.collect();
+    address::check_reach(&hosts).map_err(|(at, why)| {
+        let host = hosts[at].0;
+        Error::Join(format!("host {host}: {why}; choose a network: {NETWORK}=10.1.0.0/16"))
+    })
+}
+
 /// The address of this host that the others can reach.
 fn bind(plan: &JobPlan, node: Node) -> Result<IpAddr> {
     let bad = |why: String| Error::Join(format!("{NETWORK}: {why}"));
@@ -204,7 +226,10 @@ fn bind(plan: &JobPlan, node: Node) -> Result<IpAddr> {
         None if plan.hosts.is_empty() => Ok(Ipv4Addr::LOCALHOST.into()),
         None => {
             let giving = format!("{NETWORK}=10.1.0.0/16, or an address");
-            address::find(&plan.hosts, node.0 as usize, None, &giving).map_err(Error::Join)
+            // These are different machines, whatever each calls itself.
+            let named = |host: &String| if host == "localhost" { "" } else { host }.to_owned();
+            let hosts: Vec<String> = plan.hosts.iter().map(named).collect();
+            address::find(&hosts, node.0 as usize, None, &giving).map_err(Error::Join)
         }
     }
 }
@@ -254,6 +279,7 @@ fn attend(
         let (job, host, kind) = (job.clone(), host.clone(), plan.options.fabric);
         let near: Vec<Rank> = processes.iter().map(|(rank, _)| *rank).collect();
         move |rank: Rank| {
+            host.iter().for_each(|host| host.note_end(rank));
             match (job.peer_state(rank), &host) {
                 (PeerState::Left, _) => {}
                 // A neighbour may have heard of it first, and cannot tell the other nodes.
@@ -296,17 +322,36 @@ mod tests {
     use super::*;
     use crate::NODES;
 
+    /// A job of two nodes of two ranks each.
+    fn two_nodes() -> JobPlan {
+        let variables = |name: &str| (name == NODES).then(|| "2".to_owned());
+        JobPlan::decide(&vec![Card::here(); 4], [7; 16], &variables).unwrap()
+    }
+
+    #[test]
+    fn the_interface_of_a_node_is_part_of_the_process_that_has_made_it() {
+        let plan = two_nodes();
+        for maker in [Rank(0), Rank(2)] {
+            assert_eq!(make(&plan, maker).unwrap().host.process(), Some(maker));
+        }
+        // That of a launcher outlives all ranks.
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        assert_eq!(Host::node(&plan, Node(0), here).unwrap().process(), None);
+    }
+
     #[test]
     fn other_nodes_hear_which_rank_is_missing() {
-        let variables = |name: &str| (name == NODES).then(|| "2".to_owned());
-        let plan = JobPlan::decide(&vec![Card::here(); 4], [7; 16], &variables).unwrap();
-        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let hosts = [0, 1].map(|node| Host::node(&plan, Node(node), here).unwrap());
-        let addresses: Vec<Address> = hosts.iter().filter_map(Host::address).collect();
-        hosts.iter().for_each(|host| host.meet(&addresses).unwrap());
-        call_off(&hosts[0], Rank(1));
+        let plan = two_nodes();
+        let made = [0, 2].map(|maker| make(&plan, Rank(maker)).unwrap());
+        let addresses: Vec<Address> = made.iter().filter_map(|it| it.host.address()).collect();
+        made.iter().for_each(|it| it.host.meet(&addresses).unwrap());
+        // Rank 1 was killed before it came.
+        let launcher = Launcher::Pmi1 { socket: -1, rank: 0, size: 4 };
+        let soon = launcher.start_deadline(Duration::from_millis(50), "A_VARIABLE", &|_| None);
+        let error = hand_out(&made[0], Rank(0), &plan.neighbours(Rank(0)), &soon).unwrap_err();
+        assert!(error.to_string().contains("rank 1"), "{error}");
         let begun = Instant::now();
-        let other = hosts[1].memory(Rank(2));
+        let other = made[1].host.memory(Rank(2));
         while other.peer_state(Rank(1)) != PeerState::Lost(ExitCause::Vanished) {
             assert!(begun.elapsed() < Duration::from_secs(30), "nobody has told");
             std::thread::yield_now();

@@ -53,6 +53,8 @@ pub struct Explored {
     pub budget_ms: Option<u64>,
     /// How many ranks may die.
     pub deaths: Option<u32>,
+    /// Whether each node hears of a death at a time of its own.
+    pub slow_news: bool,
     /// Whether long puts and gets are torn.
     pub torn: bool,
     /// Whether races are not looked for.
@@ -73,6 +75,7 @@ impl Explored {
         lines.push_each("schedules", self.schedules);
         lines.push_each("budget", self.budget_ms);
         lines.push_each("deaths", self.deaths);
+        lines.push("slow-news", self.slow_news);
         lines.push("torn", self.torn);
         lines.push("ignores-races", self.ignores_races);
         lines.push("fails-on-bounded", self.fails_on_bounded);
@@ -89,6 +92,7 @@ impl Explored {
             schedules: lines.find_number("schedules")?,
             budget_ms: lines.find_number("budget")?,
             deaths: lines.find_number("deaths")?,
+            slow_news: lines.number("slow-news")?,
             torn: lines.number("torn")?,
             ignores_races: lines.number("ignores-races")?,
             fails_on_bounded: lines.number("fails-on-bounded")?,
@@ -226,6 +230,7 @@ mod tests {
         let explored = Explored {
             names: vec!["one".into(), "two".into()],
             ranks: Some(3),
+            slow_news: true,
             torn: true,
             replay: Some("<4>11".into()),
             ..Explored::default()

@@ -101,6 +101,8 @@ pub const VARIABLES: &[Variable] = &[
         "FARSIDE_RSH",
         "how `farside run --hosts` reaches a host: a command with `{host}` in it; as `--rsh`",
     ),
+    user("FARSIDE_CC", "the compiler behind `farside-cc` and `farside-oshcc`, before `CC`"),
+    user("FARSIDE_CXX", "the compiler behind `farside-c++` and `farside-oshc++`, before `CXX`"),
     user("FARSIDE_REPLAY", "the schedule that a `#[farside::test]` runs again, and no other"),
     launcher(crate::RANK, "which rank a process is"),
     launcher(crate::FILE, "the number of the inherited file that is the job's memory"),

@@ -11,7 +11,7 @@ use farside_rma::root_bytes;
 
 use crate::join::enter;
 use crate::nodes::Nodes;
-use crate::{Address, FABRIC, FILE, JobPlan, Kind, Options, RANK, Recording};
+use crate::{Address, FABRIC, FILE, JobPlan, Kind, Options, RANK, RankLoss, Recording};
 
 /// The variable of libfabric that says how many unexpected messages an endpoint over a connected
 /// network can hold.
@@ -68,6 +68,15 @@ impl Host {
     pub(crate) fn set_host(&self, rank: Rank) {
         if let State::Nodes(nodes) = &self.state {
             nodes.set_host(rank);
+        }
+    }
+
+    /// Returns the rank whose process this node's interface is part of, if it is one's.
+    #[cfg(test)]
+    pub(crate) fn process(&self) -> Option<Rank> {
+        match &self.state {
+            State::Shm(_) => None,
+            State::Nodes(nodes) => nodes.process(),
         }
     }
 
@@ -176,6 +185,13 @@ impl Host {
         }
     }
 
+    /// Notes that the process of a rank started here has ended, in whichever way.
+    pub fn note_end(&self, rank: Rank) {
+        if let State::Nodes(nodes) = &self.state {
+            nodes.note_end(rank);
+        }
+    }
+
     /// Tells all ranks that one of those started here has ended without leaving, or has failed.
     pub fn declare_lost(&self, rank: Rank, how: ExitCause) {
         match &self.state {
@@ -184,12 +200,11 @@ impl Host {
         }
     }
 
-    /// Tells all ranks that the launcher has ended one of those started here: because of the first
-    /// loss, if there was one.
-    pub fn declare_stopped(&self, rank: Rank, how: ExitCause) {
+    /// Tells all ranks of the ends of several of those started here, which were seen together.
+    pub fn declare_losses(&self, losses: &[RankLoss]) {
         match &self.state {
-            State::Shm(job) => job.declare_stopped(rank, how),
-            State::Nodes(nodes) => nodes.declare_stopped(rank, how),
+            State::Shm(job) => job.declare_losses(losses),
+            State::Nodes(nodes) => nodes.declare_losses(losses),
         }
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Once};
 
 use farside_fabric::observed::Observed;
-use farside_fabric::record::RingObserver;
+use farside_fabric::record::RingProbe;
 use farside_fabric::{Connection, Error, PeerState, Rank, Result};
 use farside_races::Checker;
 use farside_rma::World;
@@ -37,13 +37,22 @@ pub fn join() -> Result<World> {
 /// processes call it, each as its rank.
 pub fn join_with(exchange: Box<dyn Exchange>) -> Result<World> {
     Entry::check_joining()?;
-    World::new(checked(assembly::join_with(exchange)?)?)
+    World::new(checked(faulty(assembly::join_with(exchange)?)?)?)
 }
 
 /// The connection under [`join`], for programs that decorate it before they build a [`World`] over
 /// it.
 pub fn connect() -> Result<Box<dyn Connection>> {
-    checked(connect_unchecked()?)
+    checked(faulty(connect_unchecked()?)?)
+}
+
+/// Lets the call fail that a test names, where the library was built for tests.
+fn faulty(connection: Box<dyn Connection>) -> Result<Box<dyn Connection>> {
+    #[cfg(feature = "faults")]
+    if let Some(faults) = crate::faults::Faults::from_environment()? {
+        return Ok(faults.over(connection));
+    }
+    Ok(connection)
 }
 
 /// Puts the checker of races, if the launcher has made one, in front of a connection.
@@ -142,8 +151,8 @@ pub(crate) fn enter(
     };
     Ok(match ring {
         Some(ring) => {
-            let observer = RingObserver { ring, now_ns: farside_shm::now_ns };
-            Box::new(Observed::new(connection, Arc::new(observer)))
+            let probe = RingProbe { ring, now_ns: farside_shm::now_ns };
+            Box::new(Observed::new(connection, Arc::new(probe)))
         }
         None => connection,
     })

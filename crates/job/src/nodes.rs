@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, Result, Topology};
-use farside_nic::{Address, Key, NodeServer, ServerLocation, Settings, Transport, Udp};
+use farside_nic::{Address, AtomicUnit, Key, NodeServer, ServerLocation, Settings, Transport, Udp};
 use farside_rma::root_bytes;
+use farside_shm::FarLoss;
 
-use crate::{JobPlan, Kind, Options, ofi};
+use crate::{JobPlan, Kind, Options, RankLoss, ofi};
 
 /// How often a datagram is sent over the loopback interface before it counts as lost, and how long
 /// each may take.
@@ -88,6 +89,12 @@ impl Nodes {
         self.stations.iter().for_each(|node_server| node_server.set_host(rank));
     }
 
+    /// Returns the rank whose process the one node is part of, if it is one's.
+    #[cfg(test)]
+    pub(crate) fn process(&self) -> Option<Rank> {
+        self.stations.first().and_then(NodeServer::host)
+    }
+
     pub(crate) fn meet(&self, addresses: &[Address]) -> Result<()> {
         self.stations.iter().try_for_each(|node_server| node_server.open(addresses))
     }
@@ -120,29 +127,41 @@ impl Nodes {
         self.of(rank).departure(rank)
     }
 
+    /// The process of a rank of a node that is here has ended.
+    pub(crate) fn note_end(&self, rank: Rank) {
+        self.of(rank).note_end(rank);
+    }
+
     /// A rank of a node that is here is lost.
     pub(crate) fn declare_lost(&self, rank: Rank, how: ExitCause) {
-        self.of(rank).declare_lost(rank, how);
-        self.tell_others(rank, how);
+        self.declare_losses(&[RankLoss { rank, how, is_stopped: false }]);
     }
 
-    /// The launcher has ended a rank of a node that is here.
-    pub(crate) fn declare_stopped(&self, rank: Rank, how: ExitCause) {
-        self.of(rank).declare_stopped(rank, how);
-        self.tell_others(rank, how);
-    }
-
-    fn tell_others(&self, rank: Rank, how: ExitCause) {
-        let own = self.of(rank);
-        // Those that are here hear of it at once; the others are told.
-        let cause = own.departure(rank).cause;
-        let others = self.stations.iter().filter(|node_server| node_server.node() != own.node());
-        others.for_each(|node_server| node_server.note_lost(rank, how, cause));
+    /// Ranks of nodes that are here have ended, perhaps by the launcher.
+    pub(crate) fn declare_losses(&self, losses: &[RankLoss]) {
+        let is_of_one =
+            |a: &RankLoss, b: &RankLoss| self.of(a.rank).node() == self.of(b.rank).node();
+        // Those of one node together. A rank of the next may have ended because of them, which must
+        // be known there by then.
+        for losses in losses.chunk_by(is_of_one) {
+            let own = self.of(losses[0].rank);
+            own.declare_losses(losses);
+            // Those that are here hear of it at once; the others are told.
+            let far = |&RankLoss { rank, how, .. }: &RankLoss| FarLoss {
+                rank,
+                how,
+                cause: own.departure(rank).cause,
+            };
+            let far: Vec<FarLoss> = losses.iter().map(far).collect();
+            let others = self.stations.iter().filter(|other| other.node() != own.node());
+            others.for_each(|node_server| node_server.note_losses(&far));
+        }
     }
 
     /// A rank of a node that is elsewhere is lost, because of this loss.
     pub(crate) fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
-        self.stations.iter().for_each(|node_server| node_server.note_lost(rank, how, cause));
+        let loss = FarLoss { rank, how, cause };
+        self.stations.iter().for_each(|node_server| node_server.note_losses(&[loss]));
     }
 
     /// Whether nothing has ever come from a lost node.
@@ -220,7 +239,7 @@ fn node_server(
     }
     let network: Arc<dyn Transport> = match options.fabric {
         Kind::Ofi => {
-            if server.location == ServerLocation::Host {
+            if server.location == ServerLocation::Host || server.atomics == AtomicUnit::Own {
                 return Err(Error::InvalidSetting(format!(
                     "the server {server} is for the nic fabric; over ofi agents serve"
                 )));

@@ -13,6 +13,8 @@ use crate::frames::encode;
 
 /// The number of bytes that may wait to be written before senders that can wait have to.
 const FULL: usize = 1 << 20;
+/// The number of bytes of output that may be on their way before those that have more have to wait.
+const UNCONFIRMED: usize = 1 << 18;
 
 /// A queue of messages that a thread writes, in order. Dropping its last handle does not end the
 /// thread: [`Outbox::close`] does.
@@ -30,12 +32,18 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Vec<u8>,
+    /// The number of bytes of output that its reader has not passed on yet.
+    unconfirmed: usize,
+    /// True if there are lines among what waits; see [`Outbox::push_line`].
+    has_lines: bool,
     /// True while the thread writes what it has taken.
     writing: bool,
     /// Nothing more will come.
     closed: bool,
     /// The reader is gone.
     broken: bool,
+    /// Lines could not be written.
+    has_lost_lines: bool,
 }
 
 impl Outbox {
@@ -64,20 +72,72 @@ impl Outbox {
 
     /// Adds a message when not too much is waiting already.
     pub(crate) fn push_patiently(&self, message: &impl Serialize) -> std::io::Result<()> {
-        let bytes = encode(message);
-        let state = self.lock();
-        let full = |state: &mut State| state.waiting.len() > FULL && !state.broken && !state.closed;
+        self.push_bytes_patiently(&encode(message))
+    }
+
+    /// Adds a message with so many bytes of output when not too many others are on their way, to
+    /// where they are shown: what its reader cannot show must not keep it from reading on.
+    pub(crate) fn push_output(
+        &self,
+        message: &impl Serialize,
+        bytes: usize,
+    ) -> std::io::Result<()> {
+        let full = |state: &State| state.unconfirmed > UNCONFIRMED || state.waiting.len() > FULL;
+        self.push_when(|state| !full(state), &encode(message), |state| state.unconfirmed += bytes)
+    }
+
+    /// So many bytes of output were shown.
+    pub(crate) fn confirm(&self, bytes: usize) {
+        let mut state = self.lock();
+        state.unconfirmed = state.unconfirmed.saturating_sub(bytes);
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// Adds bytes when not too many are waiting already.
+    pub(crate) fn push_bytes_patiently(&self, bytes: &[u8]) -> std::io::Result<()> {
+        self.push_when(|state| state.waiting.len() <= FULL, bytes, |_| ())
+    }
+
+    /// Adds bytes that must not be lost without a word when not too many are waiting already.
+    pub(crate) fn push_line(&self, bytes: &[u8]) -> std::io::Result<()> {
+        self.push_when(|state| state.waiting.len() <= FULL, bytes, |state| state.has_lines = true)
+    }
+
+    fn push_when(
+        &self,
+        has_room: impl Fn(&State) -> bool,
+        bytes: &[u8],
+        note: impl FnOnce(&mut State),
+    ) -> std::io::Result<()> {
+        let full = |state: &mut State| !has_room(state) && !state.broken && !state.closed;
         let mut state = self
             .shared
             .changed
-            .wait_while(state, full)
+            .wait_while(self.lock(), full)
             .unwrap_or_else(|poison| poison.into_inner());
         if state.broken || state.closed {
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
-        state.waiting.extend_from_slice(&bytes);
+        state.waiting.extend_from_slice(bytes);
+        note(&mut state);
         self.shared.changed.notify_all();
         Ok(())
+    }
+
+    /// Waits until all is written, or cannot be, however long that takes; fails if lines were lost.
+    pub(crate) fn flush(&self) -> std::io::Result<()> {
+        let unwritten =
+            |state: &mut State| !state.broken && (state.writing || !state.waiting.is_empty());
+        let state = self
+            .shared
+            .changed
+            .wait_while(self.lock(), unwritten)
+            .unwrap_or_else(|poison| poison.into_inner());
+        match state.has_lost_lines {
+            true => Err(std::io::ErrorKind::BrokenPipe.into()),
+            false => Ok(()),
+        }
     }
 
     /// Ends the channel when all that was added is written.
@@ -117,6 +177,7 @@ impl Outbox {
                 return;
             }
             let bytes = std::mem::take(&mut state.waiting);
+            let has_lines = std::mem::take(&mut state.has_lines);
             state.writing = true;
             drop(state);
             self.shared.changed.notify_all();
@@ -125,6 +186,7 @@ impl Outbox {
             state.writing = false;
             if written.is_err() {
                 state.broken = true;
+                state.has_lost_lines = has_lines || state.has_lines;
                 state.waiting = Vec::new();
             }
             drop(state);

@@ -4,13 +4,16 @@
 pub(crate) mod clocks;
 mod looks;
 mod partition;
+mod paths;
 mod recording;
 mod variables;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{ExitCause, PeerState, Rank};
+use farside_job::address;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
@@ -19,10 +22,12 @@ use self::partition::{Partition, RankEnd};
 use self::recording::HostRecordings;
 use self::variables::own_variables;
 use crate::channel::{Mailbox, Slot, mailbox};
+use crate::console::{Console, Patience, UNREAD};
 use crate::frames::{Interface, Task, ToLauncher, ToNode};
-use crate::input::{may_read_stdin, read_stdin};
-use crate::output::Sink;
+use crate::input::{next_look_at_stdin, read_stdin};
+use crate::lines::Lines;
 use crate::policy::{Policy, later, until};
+use crate::processes::FileLimit;
 use crate::reaper::Reaper;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
 use crate::signals::{ASKING, ENDING, STOPPING, Signals};
@@ -38,21 +43,25 @@ const BEFORE_PAUSE: Duration = Duration::from_secs(1);
 /// The time that a daemon may take to end when its channel is closed.
 const AFTER_CLOSE: Duration = Duration::from_secs(3);
 
-pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
-    if launch.is_own_process {
+pub(crate) fn run(launch: &Launch, hosts: &Hosts, console: &Console) -> Result<Report, Error> {
+    let files = if launch.is_own_process {
         processes::adopt_orphans();
-        processes::allow_many_files();
-    }
+        FileLimit::raise()
+    } else {
+        FileLimit::default()
+    };
     let signals = if launch.interactive { Some(Signals::new()?) } else { None };
-    let mut cluster = Cluster::new(launch, hosts, signals)?;
-    let _metrics = cluster.looks.serve(launch)?;
+    let mut cluster = Cluster::new(launch, hosts, console, signals)?;
+    let _metrics = cluster.looks.serve(launch, console)?;
     let result = cluster
-        .start()
+        .start(files)
         .and_then(|()| cluster.await_hosts())
         .and_then(|go| if go { cluster.watch() } else { Ok(()) });
     cluster.finish(result.is_ok());
     cluster.policy.say_rest();
     cluster.say_places();
+    let is_short = cluster.is_hurried || cluster.policy.was_cut_short();
+    console.finish(&mut cluster.signals, is_short);
     result?;
     let (stdout, recording) = (cluster.printer.kept(), cluster.recording());
     Ok(Report { recording, ..cluster.policy.report(stdout) })
@@ -65,6 +74,7 @@ struct Cluster<'a> {
     mail: Mailbox<News>,
     slot: Slot<News>,
     signals: Option<Signals>,
+    console: &'a Console,
     printer: Arc<Printer>,
     policy: Policy<'a>,
     reaper: Option<Reaper>,
@@ -77,6 +87,8 @@ struct Cluster<'a> {
     begun: bool,
     /// True once the channels were closed from here.
     over: bool,
+    /// True if a signal asks for the end of a job that is over.
+    is_hurried: bool,
     /// Hosts that do not hear each other.
     partition: Partition,
     /// The time at which ranks were killed first.
@@ -99,6 +111,7 @@ impl<'a> Cluster<'a> {
     fn new(
         launch: &'a Launch,
         hosts: &'a Hosts,
+        console: &'a Console,
         signals: Option<Signals>,
     ) -> Result<Cluster<'a>, Error> {
         let (slot, mail) =
@@ -110,14 +123,16 @@ impl<'a> Cluster<'a> {
             mail,
             slot,
             signals,
-            printer: Arc::new(Printer::new(Sink::new(launch.output))),
-            policy: Policy::new(launch),
+            console,
+            printer: Arc::new(Printer::new(launch, console)),
+            policy: Policy::new(launch, console),
             reaper: launch.reaper.as_ref().and_then(|program| Reaper::start(program, None).ok()),
             input: if launch.interactive { Input::Open } else { Input::Closed },
             trouble: None,
             start_deadline: Instant::now().checked_add(hosts.start_timeout),
             begun: false,
             over: false,
+            is_hurried: false,
             partition: Partition::default(),
             killed: None,
             looks: Looks::new(launch.stuck_after),
@@ -126,8 +141,8 @@ impl<'a> Cluster<'a> {
     }
 
     /// Reaches for all hosts, and tells each what to do.
-    fn start(&mut self) -> Result<(), Error> {
-        let own = std::env::current_exe()
+    fn start(&mut self, files: FileLimit) -> Result<(), Error> {
+        let own = paths::program()
             .map_err(|error| Error::System { what: "finding the running program", error })?;
         let task = self.task()?;
         let mut next = 0;
@@ -137,7 +152,7 @@ impl<'a> Cluster<'a> {
             next += self.hosts.entries[node].ranks;
             let (label, command) = (self.hosts.label(node), self.hosts.command(node, &own));
             let goal = Goal { node, label, command, ranks, service: self.hosts.service.clone() };
-            let remote = Remote::start(goal, self.group(), &self.slot, &self.printer)?;
+            let remote = Remote::start(goal, self.group(), files, &self.slot, &self.printer)?;
             if let Some(reaper) = &mut self.reaper {
                 if node == 0 {
                     reaper.watch_over(remote.pid());
@@ -160,7 +175,7 @@ impl<'a> Cluster<'a> {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
             .map_err(system("getrandom"))?;
-        let here = std::env::current_dir()
+        let here = paths::directory()
             .map_err(|error| Error::System { what: "finding the current directory", error })?;
         Ok(Task {
             plan: self.hosts.plan(&self.launch.options, secret).encode()?,
@@ -176,7 +191,7 @@ impl<'a> Cluster<'a> {
                 .map_or(here.clone(), |directory| here.join(directory))
                 .into(),
             input: self.launch.interactive,
-            mends_lines: Sink::new(self.launch.output).mends_lines(),
+            lines: Lines::of(self.launch),
             service: self.hosts.service.as_ref().map(Service::variable),
         })
     }
@@ -274,7 +289,10 @@ impl<'a> Cluster<'a> {
         let mut polled = vec![PollFd::new(&self.mail.bell, PollFlags::IN)];
         polled
             .extend(self.signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
-        let wants_input = self.begun && self.input == Input::Open && may_read_stdin();
+        let wants_input = self.begun && self.input == Input::Open;
+        let again = if wants_input { next_look_at_stdin() } else { None };
+        let deadline = [deadline, again].into_iter().flatten().min();
+        let wants_input = wants_input && again.is_none();
         polled.extend(wants_input.then(|| PollFd::new(&stdin, PollFlags::IN)));
         match rustix::event::poll(&mut polled, until(deadline).as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -312,14 +330,13 @@ impl<'a> Cluster<'a> {
             What::Message(message) => self.handle_message(node, message),
             What::Time(trip) => self.note_time(node, trip),
             What::Broken => self.policy.output_broke(),
-            What::Quiet => self.remotes[node].streams -= 1,
-            What::Ended(why) => {
-                self.remotes[node].streams -= 1;
+            What::Gone(why) => {
                 if self.remotes[node].state < State::Done && !self.over {
                     let why = self.explain_end(node, why);
                     self.lose(node, why);
                 }
             }
+            What::Quiet | What::Ended => self.remotes[node].streams -= 1,
         }
     }
 
@@ -388,15 +405,11 @@ impl<'a> Cluster<'a> {
     fn exchange_addresses(&mut self) {
         let addresses: Vec<Interface> =
             self.remotes.iter().filter_map(|remote| remote.address.clone()).collect();
-        let is_near = |address: &Interface| address.ip.is_loopback();
-        if let Some(near) = addresses.iter().position(is_near)
-            && !addresses.iter().all(is_near)
-        {
-            let (host, address) = (self.remotes[near].label.clone(), addresses[near].ip);
-            let why = format!(
-                "its address is {address}, where the other hosts cannot reach it; name another \
-                 one: {host}=ADDRESS:RANKS"
-            );
+        let labels = self.remotes.iter().map(|remote| remote.label.as_str());
+        let hosts = labels.zip(addresses.iter().map(|address| address.ip));
+        if let Err((at, why)) = address::check_reach(&hosts.collect::<Vec<(&str, IpAddr)>>()) {
+            let host = self.remotes[at].label.clone();
+            let why = format!("{why}; name another one: {host}=ADDRESS:RANKS");
             self.trouble.get_or_insert(Error::Host { host, why });
             return;
         }
@@ -439,12 +452,7 @@ impl<'a> Cluster<'a> {
             if self.remotes[node].running.is_empty() {
                 continue;
             }
-            if self.printer.is_busy() {
-                // It may well have said so: what it says is not read before its output is.
-                self.remotes[node].running.clear();
-            } else {
-                self.lose(node, "it does not end its ranks".into());
-            }
+            self.lose(node, "it does not end its ranks".into());
         }
     }
 
@@ -460,6 +468,11 @@ impl<'a> Cluster<'a> {
     /// Stops this process until a signal lets it go on. Nobody has less time for it.
     fn stop_here(&mut self) {
         let pause = self.policy.pause();
+        self.add_time(pause);
+    }
+
+    /// Moves everything that is to be by some time, but what the policy has moved.
+    fn add_time(&mut self, pause: Duration) {
         for time in [&mut self.killed, &mut self.start_deadline] {
             *time = time.map(|when| later(when, pause));
         }
@@ -514,20 +527,27 @@ impl<'a> Cluster<'a> {
         let wait_max =
             if self.policy.was_cut_short() { Duration::from_secs(1) } else { END_TIMEOUT };
         let mut deadline = Instant::now() + wait_max;
+        let mut patience = Patience::new(self.console, true);
         while self.remotes.iter().any(|remote| remote.state < State::Done) {
             let Some((heard, told_to_end)) = self.step_quietly(deadline) else {
                 return;
             };
             let stalled = self.printer.is_busy() && !self.policy.was_cut_short();
-            if heard || stalled {
+            let is_read = !patience.is_over();
+            if heard || stalled || is_read {
                 deadline = Instant::now() + wait_max;
             }
             if told_to_end || deadline <= Instant::now() {
                 break;
             }
         }
+        if self.printer.is_busy() {
+            self.policy.say(UNREAD);
+        }
+        // A host that is not waited for any longer may have said so, behind output.
+        let is_waited_for = !self.is_hurried && !self.policy.was_cut_short();
         for node in 0..self.remotes.len() {
-            if self.remotes[node].state < State::Done && !self.policy.was_cut_short() {
+            if self.remotes[node].state < State::Done && is_waited_for {
                 self.lose(node, "it did not say that it has ended".into());
             }
         }
@@ -543,7 +563,9 @@ impl<'a> Cluster<'a> {
         let signals = self.step(Some(deadline)).ok()?;
         let heard = self.remotes.iter().map(|remote| (remote.state, remote.streams)).ne(before)
             || self.parts_recorded() != parts;
-        Some((heard, signals.iter().any(|signal| ENDING.contains(signal))))
+        let told_to_end = signals.iter().any(|signal| ENDING.contains(signal));
+        self.is_hurried |= told_to_end;
+        Some((heard, told_to_end))
     }
 
     /// The process group of the programs that reach the hosts.

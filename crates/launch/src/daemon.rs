@@ -21,6 +21,7 @@ use crate::input::Feed;
 use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
 use crate::policy::until;
+use crate::processes::FileLimit;
 use crate::recorded::parts;
 use crate::service::Connections;
 use crate::signals::{ENDING, Signals};
@@ -38,7 +39,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// program that was started with the argument `__node`.
 pub fn node() -> Result<u8, String> {
     processes::adopt_orphans();
-    processes::allow_many_files();
+    let files = FileLimit::raise();
     let failed = |error: &dyn std::fmt::Display| format!("cannot talk to the launcher: {error}");
     let signals = Signals::new().map_err(|error| failed(&error))?;
     let stdout = std::io::stdout().as_fd().try_clone_to_owned().map_err(|error| failed(&error))?;
@@ -62,6 +63,11 @@ pub fn node() -> Result<u8, String> {
                     asking.answer(connection, &answer);
                     continue;
                 }
+                // And this: ranks wait to write more.
+                Ok(Some(ToNode::Printed(bytes))) => {
+                    answers.confirm(bytes as usize);
+                    continue;
+                }
                 Ok(Some(message)) => Heard::Message(message),
                 // A launcher that is not understood is as good as none.
                 Ok(None) | Err(_) => Heard::Gone,
@@ -77,7 +83,7 @@ pub fn node() -> Result<u8, String> {
         .spawn(listen)
         .map_err(|error| failed(&error))?;
     outbox.push_bytes(format!("{GREETING}{VERSION}\n").as_bytes());
-    let mut daemon = Daemon { mail, heard: Vec::new(), signals, outbox, connections };
+    let mut daemon = Daemon { mail, heard: Vec::new(), signals, outbox, connections, files };
     match daemon.run() {
         Ok(()) | Err(End::Gone) => Ok(0),
         Err(End::Failed(why)) => {
@@ -110,6 +116,8 @@ struct Daemon {
     outbox: Outbox,
     /// Of ranks that ask the launcher.
     connections: Connections,
+    /// The limit of open files that this process was started with.
+    files: FileLimit,
 }
 
 impl Daemon {
@@ -151,9 +159,9 @@ impl Daemon {
             })?;
             launch = launch.variable(variable, socket);
         }
-        let sink = Sink::Channel { outbox: self.outbox.clone(), mends_lines: task.mends_lines };
+        let sink = Sink::channel(self.outbox.clone(), task.lines);
         let Started { local_ranks, forwarder, input } =
-            LocalRanks::start(&launch, &host, sink).map_err(|error| failed(&error))?;
+            LocalRanks::start(&launch, &host, sink, self.files).map_err(|error| failed(&error))?;
         self.outbox.push(&ToLauncher::Started);
         let watch = Watch {
             daemon: self,
@@ -250,11 +258,7 @@ impl Watch<'_> {
             let ranks = polled.len();
             polled.push(PollFd::new(&self.daemon.mail.bell, PollFlags::IN));
             polled.push(PollFd::new(&self.daemon.signals.pipe, PollFlags::IN));
-            polled.extend(
-                self.forwarder
-                    .as_ref()
-                    .map(|forwarder| PollFd::new(&forwarder.news, PollFlags::IN)),
-            );
+            polled.extend(self.forwarder.as_ref().map(Forwarder::polled));
             polled.extend(self.feed.as_ref().filter(|feed| !feed.is_idle()).map(Feed::polled));
             // The interface does not report when a node falls silent: it has to be asked.
             match rustix::event::poll(&mut polled, until(Some(Instant::now() + LOOK)).as_ref()) {
@@ -280,7 +284,7 @@ impl Watch<'_> {
                     peer_state: end.peer_state,
                     cause,
                 });
-                match &mut self.forwarder {
+                match &self.forwarder {
                     Some(forwarder) => forwarder.drain(end.rank),
                     None => self.daemon.outbox.push(&ToLauncher::Drained { rank: end.rank.0 }),
                 }
@@ -298,8 +302,8 @@ impl Watch<'_> {
             if then != Then::GoOn {
                 return Ok(then);
             }
-            let hears_nobody = self.lost.len() >= self.host.other_nodes();
-            if hears_nobody && self.reported.is_some_and(|since| since.elapsed() > CUT_OFF) {
+            let unanswered = self.reported.map(|since| since.elapsed());
+            if is_cut_off(self.lost.len(), self.host.other_nodes(), unanswered) {
                 return Ok(Then::Leave);
             }
         }
@@ -349,7 +353,8 @@ impl Watch<'_> {
                 | ToNode::Meet(_)
                 | ToNode::Start
                 | ToNode::Clock { .. }
-                | ToNode::Answer { .. } => {}
+                | ToNode::Answer { .. }
+                | ToNode::Printed(_) => {}
             }
         }
         Then::GoOn
@@ -373,14 +378,15 @@ impl Watch<'_> {
     }
 
     fn hear_forwarder(&mut self) -> Then {
-        match self.forwarder.as_mut().map(Forwarder::hear) {
-            // The channel has no reader any more.
-            Some(News::Broken) => return Then::Leave,
-            Some(News::Drained(rank)) => {
-                self.daemon.outbox.push(&ToLauncher::Drained { rank: rank.0 })
+        for news in self.forwarder.as_mut().map(Forwarder::hear).unwrap_or_default() {
+            match news {
+                // The channel has no reader any more.
+                News::Broken => return Then::Leave,
+                News::Drained(rank) => {
+                    self.daemon.outbox.push(&ToLauncher::Drained { rank: rank.0 })
+                }
+                News::Done => self.forwarder = None,
             }
-            Some(News::Done) => self.forwarder = None,
-            None => {}
         }
         Then::GoOn
     }
@@ -401,14 +407,10 @@ impl Watch<'_> {
     /// Passes on what the ranks have written and what was recorded, and says that this is all. The
     /// launcher closes its end when that takes too long.
     fn flush(&mut self) {
-        if let Some(forwarder) = &mut self.forwarder {
-            forwarder.stop();
-        }
-        while let Some(forwarder) = &mut self.forwarder {
-            let mut polled = [
-                PollFd::new(&forwarder.news, PollFlags::IN),
-                PollFd::new(&self.daemon.mail.bell, PollFlags::IN),
-            ];
+        self.forwarder.iter().for_each(Forwarder::stop);
+        while let Some(forwarder) = &self.forwarder {
+            let mut polled =
+                [forwarder.polled(), PollFd::new(&self.daemon.mail.bell, PollFlags::IN)];
             if !matches!(
                 rustix::event::poll(&mut polled, None),
                 Ok(_) | Err(rustix::io::Errno::INTR)
@@ -436,11 +438,32 @@ impl Watch<'_> {
     }
 }
 
+/// Returns whether this host was cut off: so many of the other nodes are silent, and the launcher
+/// has not answered the news of that for so long.
+fn is_cut_off(silent: usize, others: usize, unanswered: Option<Duration>) -> bool {
+    silent >= others && unanswered.is_some_and(|time| time > CUT_OFF)
+}
+
 /// Tells the launcher what the ranks do, once, before they hear that the job fails: then they are
 /// somewhere else.
 fn tell_places(is_told: &mut bool, host: &Host, outbox: &Outbox) {
     if !std::mem::replace(is_told, true) {
         let seen = Reader::new(host.memories()).read().condensed();
         outbox.push(&ToLauncher::Places(Box::new(seen)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_hears_somebody_or_is_answered_is_not_cut_off() {
+        let long = Some(CUT_OFF + Duration::from_millis(1));
+        assert!(is_cut_off(2, 2, long));
+        // The other node is heard: the launcher is what is out of reach, and its host may be lost.
+        assert!(!is_cut_off(1, 2, long));
+        assert!(!is_cut_off(2, 2, Some(CUT_OFF)), "there is time left");
+        assert!(!is_cut_off(2, 2, None), "the launcher has answered");
     }
 }

@@ -16,12 +16,13 @@ use farside_sight::Snapshot;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::lines::Lines;
 use crate::recorded::Part;
 
 /// The beginning of a daemon's first line; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/9");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/10");
 /// No message is longer: the arguments and the environment of a program, of which the system allows
 /// less, and a view of as many ranks as a host may have are the longest.
 const BYTES_MAX: usize = 16 << 20;
@@ -61,6 +62,8 @@ pub(crate) enum ToNode {
     Answer { connection: u32, answer: Vec<u8> },
     /// Say which nodes are not heard there.
     Hearing,
+    /// So many bytes of the ranks' output were written, or could not be.
+    Printed(u64),
 }
 
 /// A message of a daemon.
@@ -147,8 +150,8 @@ pub(crate) struct Task {
     pub(crate) directory: OsString,
     /// True if rank 0 gets standard input.
     pub(crate) input: bool,
-    /// True if a last line that lacks its end gets one.
-    pub(crate) mends_lines: bool,
+    /// What is done to the lines of its ranks.
+    pub(crate) lines: Lines,
     /// The variable in which ranks find where they can ask the launcher, if they can.
     pub(crate) service: Option<OsString>,
 }
@@ -244,6 +247,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Launch;
 
     fn word() -> impl Strategy<Value = OsString> {
         vec(any::<u8>(), 0..20).prop_map(OsString::from_vec)
@@ -286,7 +290,7 @@ mod tests {
             arguments: program.1,
             environment: program.2,
             input: program.3,
-            mends_lines: !program.3,
+            lines: Lines::of(&Launch::new("solver", 1 + u32::from(program.3)).unwrap()),
             service: program.3.then(|| "SERVICE".into()),
         })
     }
@@ -353,7 +357,7 @@ mod tests {
             arguments: Vec::new(),
             environment: Vec::new(),
             input: false,
-            mends_lines: false,
+            lines: Lines::of(&Launch::new("solver", 1).unwrap()),
             service: None,
         };
         let shown = format!("{:?}", ToNode::Task(Box::new(task)));
@@ -372,6 +376,7 @@ mod tests {
                 .prop_map(|(rank, how, cause)| ToNode::Lost { rank, how, cause }),
             Just(ToNode::Stop),
             Just(ToNode::Hearing),
+            any::<u64>().prop_map(ToNode::Printed),
             any::<u64>().prop_map(|sent_ns| ToNode::Clock { sent_ns }),
             (any::<u32>(), vec(any::<u8>(), 0..100))
                 .prop_map(|(connection, answer)| ToNode::Answer { connection, answer }),

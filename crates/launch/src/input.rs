@@ -2,9 +2,13 @@
 
 use std::io::Write;
 use std::process::ChildStdin;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
+
+/// The time between two looks whether a terminal may be read.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Rank 0's end.
 pub(crate) struct Feed {
@@ -47,12 +51,18 @@ impl Feed {
 
 /// Returns whether standard input may be read: a terminal stops processes that read it in the
 /// background.
-pub(crate) fn may_read_stdin() -> bool {
+fn may_read_stdin() -> bool {
     match rustix::termios::tcgetpgrp(std::io::stdin()) {
         Ok(foreground) => foreground == rustix::process::getpgrp(),
         // It is no terminal.
         Err(_) => true,
     }
+}
+
+/// Returns when to look again whether standard input may be read, if it may not be now: nobody
+/// tells a process that it was brought to the foreground.
+pub(crate) fn next_look_at_stdin() -> Option<Instant> {
+    (!may_read_stdin()).then(|| Instant::now() + AGAIN)
 }
 
 /// Reads what is there; `None` at the end.

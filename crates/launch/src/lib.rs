@@ -17,11 +17,13 @@
 
 mod channel;
 mod cluster;
+mod console;
 mod daemon;
 mod frames;
 mod hosts;
 mod http;
 mod input;
+mod lines;
 mod local_ranks;
 mod mark;
 mod metrics;
@@ -45,6 +47,7 @@ use std::time::Duration;
 use farside_fabric::{ExitCause, Rank};
 use farside_job::{Options, Recording, environment};
 
+use console::Console;
 pub use daemon::node;
 pub use hosts::{Hosts, RSH};
 pub use reaper::reap;
@@ -321,7 +324,8 @@ impl Launch {
     }
 
     /// Sets the time for which the other ranks may go on after one has failed, to end with errors
-    /// of their own.
+    /// of their own, and that ranks may take to end when a signal, a time limit or
+    /// [`Launch::stuck_exit`] asks them to.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Launch {
         self.grace = grace;
@@ -386,10 +390,13 @@ impl Launch {
                 .collect();
             environment::warn_of_unknown(names);
         }
-        match &self.hosts {
-            None => supervisor::run(&self),
-            Some(hosts) => cluster::run(&self, hosts),
-        }
+        let console = Console::open()?;
+        let report = match &self.hosts {
+            None => supervisor::run(&self, &console),
+            Some(hosts) => cluster::run(&self, hosts, &console),
+        };
+        console.close();
+        report
     }
 }
 

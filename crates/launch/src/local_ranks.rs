@@ -7,13 +7,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdin, ExitStatus};
 
 use farside_fabric::{ExitCause, Loss, PeerState, Rank};
-use farside_job::{Host, Joiners};
+use farside_job::{Host, Joiners, RankLoss};
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open};
 
 use crate::mark::Mark;
 use crate::output::{Forwarder, Sink, Stream};
-use crate::processes::{self, Process};
+use crate::processes::{self, FileLimit, Process};
 use crate::reaper::Reaper;
 use crate::{Error, Launch};
 
@@ -56,6 +57,7 @@ impl<'a> LocalRanks<'a> {
         launch: &'a Launch,
         host: &'a Host,
         sink: Sink,
+        files: FileLimit,
     ) -> Result<Started<'a>, Error> {
         let (mark, joiners) = (Mark::new(), Joiners::listen().ok());
         let mut reaper =
@@ -63,7 +65,7 @@ impl<'a> LocalRanks<'a> {
         let mut processes: Vec<Process> = Vec::new();
         for rank in host.ranks() {
             let group = processes.first().map(|first| processes::pid(&first.child));
-            match processes::start(launch, host, &mark, joiners.as_ref(), rank, group) {
+            match processes::start(launch, host, &mark, joiners.as_ref(), rank, group, files) {
                 Ok(process) => {
                     if let (Some(reaper), None) = (&mut reaper, group) {
                         reaper.watch_over(processes::pid(&process.child));
@@ -138,28 +140,47 @@ impl<'a> LocalRanks<'a> {
     /// The other ranks are told at once of those that had not left in order.
     pub(crate) fn reap(&mut self, happened: &[bool], mut before_loss: impl FnMut()) -> Vec<End> {
         let (happened, besides) = happened.split_at(self.processes.len().min(happened.len()));
-        let mut happened = happened.iter();
-        let mut gone = Vec::new();
-        self.processes.retain_mut(|process| {
-            if happened.next() != Some(&true) {
-                return true;
-            }
-            match process.child.try_wait() {
-                Ok(None) => true,
-                Ok(Some(status)) => {
-                    gone.push((process.rank, status));
-                    false
-                }
-                Err(_) => {
-                    gone.push((process.rank, ExitStatus::from_raw(0xff00)));
-                    false
-                }
-            }
-        });
-        let ended = |(rank, status)| self.ended(rank, status, &mut before_loss);
-        let ends = gone.into_iter().map(ended).collect();
+        let gone = if self.launch.is_own_process {
+            self.wait_for_all()
+        } else {
+            self.wait_for_those(happened)
+        };
+        let ends = self.ended(gone, &mut before_loss);
         self.hear_joiners(besides, before_loss);
         ends
+    }
+
+    /// Waits for all children that have ended, whatever they are: what ranks have left behind is
+    /// adopted by this process, and would stay a zombie until the job ends.
+    fn wait_for_all(&mut self) -> Vec<(Rank, ExitStatus)> {
+        let mut gone = Vec::new();
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            let is_it = |process: &Process| processes::pid(&process.child) == pid;
+            if let Some(at) = self.processes.iter().position(is_it) {
+                let status = ExitStatus::from_raw(status.as_raw());
+                gone.push((self.processes.remove(at).rank, status));
+            }
+        }
+        gone
+    }
+
+    /// Waits for those ranks that have ended. Other children are not ours.
+    fn wait_for_those(&mut self, ended: &[bool]) -> Vec<(Rank, ExitStatus)> {
+        let (mut ended, mut gone) = (ended.iter(), Vec::new());
+        self.processes.retain_mut(|process| {
+            if ended.next() != Some(&true) {
+                return true;
+            }
+            let status = match process.child.try_wait() {
+                Ok(None) => return true,
+                Ok(Some(status)) => status,
+                // Somebody else has waited for it, and knows its status.
+                Err(_) => ExitStatus::from_raw(0xff00),
+            };
+            gone.push((process.rank, status));
+            false
+        });
+        gone
     }
 
     /// Hears of ranks that join behind a wrapper, and tells the others of those that have ended
@@ -174,12 +195,16 @@ impl<'a> LocalRanks<'a> {
         });
         if happened.next() == Some(&true) {
             for (rank, pid) in self.joiners.iter().flat_map(Joiners::take) {
-                // One that has ended by now is as good as one that never came.
-                let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
-                self.joined.extend(handle.map(|handle| (rank, handle)));
+                match pidfd_open(pid, PidfdFlags::empty()) {
+                    Ok(handle) => self.joined.push((rank, handle)),
+                    Err(Errno::SRCH) => gone.push(rank),
+                    // It cannot be watched: its end is heard of when its wrapper ends.
+                    Err(_) => {}
+                }
             }
         }
         for rank in gone {
+            self.host.note_end(rank);
             if self.running().contains(&rank) && self.host.peer_state(rank) == PeerState::Alive {
                 before_loss();
                 self.host.declare_lost(rank, ExitCause::Vanished);
@@ -187,19 +212,29 @@ impl<'a> LocalRanks<'a> {
         }
     }
 
-    fn ended(&self, rank: Rank, status: ExitStatus, before_loss: &mut impl FnMut()) -> End {
-        let how = ended(status);
-        let peer_state = self.host.peer_state(rank);
-        if how != ExitCause::Status(0) || peer_state != PeerState::Left {
+    /// Ranks have ended: tells the others of those that have not left, of all together.
+    fn ended(&self, gone: Vec<(Rank, ExitStatus)>, before_loss: &mut impl FnMut()) -> Vec<End> {
+        gone.iter().for_each(|&(rank, _)| self.host.note_end(rank));
+        let end = |(rank, status)| (rank, ended(status), self.host.peer_state(rank));
+        let gone: Vec<(Rank, ExitCause, PeerState)> = gone.into_iter().map(end).collect();
+        let is_lost =
+            |how: ExitCause, state| how != ExitCause::Status(0) || state != PeerState::Left;
+        let lost = gone.iter().filter(|&&(_, how, state)| is_lost(how, state));
+        let lost: Vec<RankLoss> = lost
+            .map(|&(rank, how, _)| {
+                let is_signal = |signal| self.sent.borrow().contains(&signal);
+                let is_stopped = matches!(how, ExitCause::Signal(signal) if is_signal(signal));
+                RankLoss { rank, how, is_stopped }
+            })
+            .collect();
+        if !lost.is_empty() {
             before_loss();
-            match how {
-                ExitCause::Signal(signal) if self.sent.borrow().contains(&signal) => {
-                    self.host.declare_stopped(rank, how);
-                }
-                _ => self.host.declare_lost(rank, how),
-            }
+            self.host.declare_losses(&lost);
         }
-        End { rank, how, peer_state, cause: self.host.cause(rank) }
+        let cause = |rank| self.host.cause(rank);
+        gone.into_iter()
+            .map(|(rank, how, peer_state)| End { rank, how, peer_state, cause: cause(rank) })
+            .collect()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

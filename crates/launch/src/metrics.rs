@@ -4,7 +4,6 @@
 //! done.
 
 use std::fmt;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::console::Console;
 use crate::http::{HttpServer, Page};
 use crate::{Error, Launch};
 
@@ -37,14 +37,13 @@ impl MetricsServer {
     /// Serves what `source` reads, if the user wants metrics, and says where.
     pub(crate) fn of(
         launch: &Launch,
+        console: &Console,
         source: impl Fn() -> Snapshot + Send + Sync + 'static,
     ) -> Result<Option<MetricsServer>, Error> {
         let Some(address) = launch.metrics else { return Ok(None) };
         let server = MetricsServer::start(address, Arc::new(source))?;
         if launch.interactive {
-            let address = server.address();
-            // If standard error has no reader, there is nothing else to try.
-            let _ = writeln!(std::io::stderr(), "farside: metrics at http://{address}{PATH}");
+            console.say(&format!("metrics at http://{}{PATH}", server.address()));
         }
         Ok(Some(server))
     }

@@ -1,29 +1,48 @@
 //! The ranks' output, line by line, on a thread of its own: its reader may be slow, and the
 //! launcher must not be.
 
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use farside_fabric::Rank;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::Output;
-use crate::channel::Outbox;
+use crate::channel::{Mailbox, Outbox, Slot, mailbox};
+use crate::console::Console;
 use crate::frames::ToLauncher;
+use crate::lines::{Lines, OpenLines};
+use crate::policy::until;
+use crate::{Launch, Output};
 
 /// The number of bytes of a stream that are still read after the job is over: the contents of a
 /// pipe, and not the output of a process that got away.
 const REST_MAX: usize = 1 << 20;
 
-/// The thread that passes output on.
+/// The thread that passes output on. Neither it nor the launcher waits for the other: a batch of
+/// requests is as large as the job, and sockets are not.
 pub(crate) struct Forwarder {
     thread: JoinHandle<Vec<u8>>,
-    /// Requests to the thread.
-    orders: UnixStream,
-    /// Becomes readable when the thread has something to say, or is done.
-    pub(crate) news: UnixStream,
+    orders: Slot<Order>,
+    news: Mailbox<News>,
+}
+
+/// A request to the forwarder.
+enum Order {
+    /// Pass on what a rank has written so far, and say so.
+    Drain(Rank),
+    /// End with what is there now.
+    Stop,
+}
+
+impl Order {
+    fn drained(&self) -> Option<Rank> {
+        match self {
+            Order::Drain(rank) => Some(*rank),
+            Order::Stop => None,
+        }
+    }
 }
 
 /// A report of the forwarder.
@@ -39,30 +58,34 @@ pub(crate) enum News {
 
 impl Forwarder {
     pub(crate) fn start(streams: Vec<Stream>, sink: Sink) -> std::io::Result<Forwarder> {
-        let (orders, taken) = UnixStream::pair()?;
-        let (news, tell) = UnixStream::pair()?;
-        let run = move || forward(streams, sink, &taken, tell);
+        let (orders, taken) = mailbox()?;
+        let (tell, news) = mailbox()?;
+        let run = move || {
+            let tell = Teller(tell);
+            forward(streams, sink, taken, &tell.0)
+        };
         let thread = std::thread::Builder::new().name("farside-output".into()).spawn(run)?;
         Ok(Forwarder { thread, orders, news })
     }
 
-    /// Reads what the thread has said; to be called when `news` is readable.
-    pub(crate) fn hear(&mut self) -> News {
-        match receive(&self.news) {
-            Some((BROKEN, _)) => News::Broken,
-            Some((_, rank)) => News::Drained(rank),
-            None => News::Done,
-        }
+    /// Returns what becomes ready when the thread has something to say.
+    pub(crate) fn polled(&self) -> PollFd<'_> {
+        PollFd::new(&self.news.bell, PollFlags::IN)
+    }
+
+    /// Returns what the thread has said.
+    pub(crate) fn hear(&mut self) -> Vec<News> {
+        self.news.take()
     }
 
     /// Asks the thread to pass on what a rank has written so far, and to say so.
-    pub(crate) fn drain(&mut self, rank: Rank) {
-        send(&self.orders, DRAIN, rank);
+    pub(crate) fn drain(&self, rank: Rank) {
+        self.orders.put(Order::Drain(rank));
     }
 
     /// Asks the thread to end with what is there now.
-    pub(crate) fn stop(&mut self) {
-        send(&self.orders, STOP, Rank(0));
+    pub(crate) fn stop(&self) {
+        self.orders.put(Order::Stop);
     }
 
     /// Returns the captured output. Only after [`News::Done`], or this may take long.
@@ -72,68 +95,68 @@ impl Forwarder {
     }
 }
 
-/// The words of the launcher and of the thread to each other, each with a rank.
-const STOP: u8 = b'x';
-const DRAIN: u8 = b'd';
-const BROKEN: u8 = b'b';
+/// Says that the thread is done, however it ends.
+struct Teller(Slot<News>);
 
-fn send(mut to: &UnixStream, word: u8, rank: Rank) {
-    let [a, b, c, d] = rank.0.to_le_bytes();
-    // If the other end is gone, there is no reader to tell.
-    let _ = to.write_all(&[word, a, b, c, d]);
-}
-
-fn receive(mut from: &UnixStream) -> Option<(u8, Rank)> {
-    let mut words = [0; 5];
-    from.read_exact(&mut words).ok()?;
-    let [word, rank @ ..] = words;
-    Some((word, Rank(u32::from_le_bytes(rank))))
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.0.put(News::Done);
+    }
 }
 
 fn forward(
     mut streams: Vec<Stream>,
     mut sink: Sink,
-    orders: &UnixStream,
-    tell: UnixStream,
+    mut orders: Mailbox<Order>,
+    tell: &Slot<News>,
 ) -> Vec<u8> {
     let mut buffer = vec![0; 64 * 1024];
     let mut broken = false;
     let mut note = |passed_on: std::io::Result<()>| {
         // Go on reading all the same: a rank that cannot write hangs.
         if passed_on.is_err() && !std::mem::replace(&mut broken, true) {
-            send(&tell, BROKEN, Rank(0));
+            tell.put(News::Broken);
         }
     };
     while !streams.is_empty() {
-        let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(orders, PollFlags::IN)];
+        let due = streams.iter().filter_map(|stream| stream.due(&sink)).min();
+        let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(&orders.bell, PollFlags::IN)];
         polled.extend(streams.iter().map(|stream| PollFd::new(&stream.pipe, PollFlags::IN)));
-        if !matches!(rustix::event::poll(&mut polled, None), Ok(_) | Err(rustix::io::Errno::INTR)) {
+        let wait = rustix::event::poll(&mut polled, until(due).as_ref());
+        if !matches!(wait, Ok(_) | Err(rustix::io::Errno::INTR)) {
             break;
         }
         let happened: Vec<bool> =
             polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         drop(polled);
         if happened[0] {
-            let Some((DRAIN, rank)) = receive(orders) else { break };
+            let orders = orders.take();
+            let ranks: BTreeSet<Rank> = orders.iter().filter_map(Order::drained).collect();
             streams.retain_mut(|stream| {
-                let drained = if stream.rank == rank {
-                    stream.drain(&mut buffer, &mut sink)
-                } else {
-                    Forwarded::NOTHING
-                };
+                if !ranks.contains(&stream.rank) {
+                    return true;
+                }
+                let drained = stream.drain(&mut buffer, &mut sink);
                 note(drained.passed_on);
                 drained.is_open
             });
-            send(&tell, DRAIN, rank);
+            ranks.into_iter().for_each(|rank| _ = tell.put(News::Drained(rank)));
+            if orders.iter().any(|order| matches!(order, Order::Stop)) {
+                break;
+            }
             continue;
         }
-        let mut readable = happened[1..].iter();
+        let (mut readable, now) = (happened[1..].iter(), Instant::now());
         streams.retain_mut(|stream| {
-            if readable.next() != Some(&true) {
-                return true;
-            }
-            let read = stream.read(&mut buffer, &mut sink);
+            let read = if readable.next() == Some(&true) {
+                stream.read(&mut buffer, &mut sink)
+            } else {
+                Forwarded::NOTHING
+            };
             note(read.passed_on);
+            if read.is_open && stream.due(&sink).is_some_and(|due| due <= now) {
+                note(stream.pass_on(&mut sink));
+            }
             read.is_open
         });
     }
@@ -142,7 +165,8 @@ fn forward(
         let _ = stream.drain(&mut buffer, &mut sink);
         let _ = stream.finish(&mut sink);
     }
-    sink.kept()
+    note(sink.flush());
+    sink.take_kept()
 }
 
 /// What was read of a stream.
@@ -164,15 +188,21 @@ pub(crate) struct Stream {
     pub(crate) rank: Rank,
     pub(crate) is_error: bool,
     line: Vec<u8>,
+    /// The time at which the line began, if it has no end yet.
+    since: Option<Instant>,
+    /// True if a part of the line was passed on.
+    is_parted: bool,
 }
 
+/// The time after which a line that has no end yet is passed on, where that is done.
+const PART: Duration = Duration::from_millis(200);
 /// A line longer than this is passed on in pieces, so that a rank cannot fill the launcher's
 /// memory.
 const LINE_MAX: usize = 64 * 1024;
 
 impl Stream {
     pub(crate) fn new(pipe: OwnedFd, rank: Rank, is_error: bool) -> Stream {
-        Stream { pipe, rank, is_error, line: Vec::new() }
+        Stream { pipe, rank, is_error, line: Vec::new(), since: None, is_parted: false }
     }
 
     /// Takes what has come, and passes on the lines that are whole.
@@ -184,15 +214,27 @@ impl Stream {
             rest = &rest[end + 1..];
         }
         self.line.extend_from_slice(rest);
-        if self.line.len() >= LINE_MAX { self.pass_on(sink) } else { Ok(()) }
+        if self.line.len() >= LINE_MAX {
+            return self.pass_on(sink);
+        }
+        if !self.line.is_empty() {
+            self.since.get_or_insert_with(Instant::now);
+        }
+        Ok(())
+    }
+
+    /// Returns when a line that has no end yet is to be passed on, if it is.
+    fn due(&self, sink: &Sink) -> Option<Instant> {
+        self.since.filter(|_| sink.lines().is_parted(self.is_error)).map(|since| since + PART)
     }
 
     /// Passes on the last line, if it lacks its end.
     pub(crate) fn finish(&mut self, sink: &mut Sink) -> std::io::Result<()> {
-        if self.line.is_empty() {
+        let is_mended = sink.lines().mended;
+        if self.line.is_empty() && !(self.is_parted && is_mended) {
             return Ok(());
         }
-        if sink.mends_lines() {
+        if is_mended {
             self.line.push(b'\n');
         }
         self.pass_on(sink)
@@ -231,121 +273,135 @@ impl Stream {
 
     fn pass_on(&mut self, sink: &mut Sink) -> std::io::Result<()> {
         let line = std::mem::take(&mut self.line);
+        self.since = None;
+        self.is_parted = !line.ends_with(b"\n");
         sink.line(self.rank, self.is_error, &line)
     }
 }
 
 /// The destination of lines.
-pub(crate) enum Sink {
-    /// To our own output, each with the number of its rank if `labels` are wanted.
-    Terminal { labels: bool },
+pub(crate) struct Sink {
+    lines: Lines,
+    to: To,
+}
+
+enum To {
+    /// Our own output.
+    Own { console: Console, open: OpenLines },
     /// Standard output is kept; standard error goes to ours.
-    Kept(Vec<u8>),
-    /// To the launcher of a job that spans hosts. `mends_lines`: see [`Sink::mends_lines`].
-    Channel { outbox: Outbox, mends_lines: bool },
+    Kept { kept: Vec<u8>, console: Console },
+    /// The launcher of a job that spans hosts.
+    Channel(Outbox),
 }
 
 impl Sink {
-    pub(crate) fn new(output: Output) -> Sink {
-        match output {
-            Output::Capture => Sink::Kept(Vec::new()),
-            Output::Forward { labels } => Sink::Terminal { labels },
-        }
+    /// The launcher's sink.
+    pub(crate) fn new(launch: &Launch, console: &Console) -> Sink {
+        let console = console.clone();
+        let to = match launch.output {
+            Output::Capture => To::Kept { kept: Vec::new(), console },
+            Output::Forward { .. } => To::Own { console, open: OpenLines::default() },
+        };
+        Sink { lines: Lines::of(launch), to }
     }
 
-    /// Passes a line on. Only a reader that is slow can make this last.
+    /// The sink of a daemon.
+    pub(crate) fn channel(outbox: Outbox, lines: Lines) -> Sink {
+        Sink { lines, to: To::Channel(outbox) }
+    }
+
+    fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// Passes a line on, or a part of one. Only a reader that is slow can make this last.
     pub(crate) fn line(&mut self, rank: Rank, is_error: bool, line: &[u8]) -> std::io::Result<()> {
-        let label = if matches!(self, Sink::Terminal { labels: true }) {
-            format!("[{}] ", rank.0)
-        } else {
-            String::new()
-        };
-        match self {
-            Sink::Kept(kept) if !is_error => {
+        match &mut self.to {
+            To::Kept { kept, .. } if !is_error => {
                 kept.extend_from_slice(line);
                 Ok(())
             }
-            Sink::Channel { outbox, .. } => outbox.push_patiently(&ToLauncher::Output {
-                rank: rank.0,
-                is_error,
-                line: line.to_vec(),
-            }),
-            Sink::Terminal { .. } if !is_error => {
-                write_line(&mut std::io::stdout().lock(), &label, line)
+            To::Kept { console, .. } => console.print_error(line),
+            To::Channel(outbox) => {
+                let output = ToLauncher::Output { rank: rank.0, is_error, line: line.to_vec() };
+                outbox.push_output(&output, line.len())
             }
-            Sink::Terminal { .. } | Sink::Kept(_) => {
-                write_line(&mut std::io::stderr().lock(), &label, line)
+            To::Own { console, open } => {
+                // One write: nothing comes between a label and its line.
+                let bytes = open.bytes(&self.lines, rank, is_error, line);
+                if is_error { console.print_error(&bytes) } else { console.print(&bytes) }
             }
         }
     }
 
-    /// Returns whether a last line that lacks its end gets one: with labels, or when lines of many
-    /// ranks are kept, it would swallow the next one.
-    pub(crate) fn mends_lines(&self) -> bool {
-        match self {
-            Sink::Terminal { labels } => *labels,
-            Sink::Kept(_) => true,
-            Sink::Channel { mends_lines, .. } => *mends_lines,
+    /// Waits until what was passed on is written.
+    fn flush(&self) -> std::io::Result<()> {
+        match &self.to {
+            To::Own { console, .. } | To::Kept { console, .. } => console.flush(),
+            // The launcher tells when it is.
+            To::Channel(_) => Ok(()),
         }
     }
 
     /// Returns the lines that were kept.
-    pub(crate) fn kept(self) -> Vec<u8> {
-        match self {
-            Sink::Kept(kept) => kept,
+    pub(crate) fn take_kept(&mut self) -> Vec<u8> {
+        match &mut self.to {
+            To::Kept { kept, .. } => std::mem::take(kept),
             _ => Vec::new(),
         }
     }
-}
-
-pub(crate) fn write_line(
-    to: &mut (impl Write + AsFd),
-    label: &str,
-    line: &[u8],
-) -> std::io::Result<()> {
-    write_patiently(to, label.as_bytes())?;
-    write_patiently(to, line)
-}
-
-/// Writes all bytes, also to a file that was set not to block.
-fn write_patiently(to: &mut (impl Write + AsFd), mut bytes: &[u8]) -> std::io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::write(to.as_fd(), bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => {
-                let mut polled = [PollFd::new(to, PollFlags::OUT)];
-                rustix::event::poll(&mut polled, None)?;
-            }
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A sink that keeps lines.
+    fn keeping() -> Sink {
+        Sink::new(&Launch::new("program", 4).unwrap(), &Console::open().unwrap())
+    }
+
     #[test]
     fn lines_stay_whole_however_they_come() {
         let (pipe, _other) = rustix::pipe::pipe().unwrap();
         let mut stream = Stream::new(pipe, Rank(3), false);
-        let mut sink = Sink::Kept(Vec::new());
+        let mut sink = keeping();
         for part in ["he", "llo\nwor", "ld\n", "end"] {
             stream.take(part.as_bytes(), &mut sink).unwrap();
         }
-        assert!(matches!(&sink, Sink::Kept(kept) if kept == b"hello\nworld\n"));
+        assert!(matches!(&sink.to, To::Kept { kept, .. } if kept == b"hello\nworld\n"));
         stream.finish(&mut sink).unwrap();
-        assert_eq!(sink.kept(), b"hello\nworld\nend\n");
+        assert_eq!(sink.take_kept(), b"hello\nworld\nend\n");
     }
 
     #[test]
     fn an_endless_line_does_not_stay_in_memory() {
         let (pipe, _other) = rustix::pipe::pipe().unwrap();
         let mut stream = Stream::new(pipe, Rank(3), false);
-        let mut sink = Sink::Kept(Vec::new());
+        let mut sink = keeping();
         stream.take(&vec![b'x'; LINE_MAX + 1], &mut sink).unwrap();
         assert!(stream.line.is_empty());
+    }
+
+    #[test]
+    fn requests_for_many_ranks_wait_for_no_answer() {
+        // The pipe stays open, so that the thread does not end.
+        let (pipe, _other) = rustix::pipe::pipe().unwrap();
+        let streams = vec![Stream::new(pipe, Rank(0), false)];
+        let mut forwarder = Forwarder::start(streams, keeping()).unwrap();
+        let (done, ends) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            (0..4096).for_each(|rank| forwarder.drain(Rank(rank)));
+            forwarder.stop();
+            let mut heard = Vec::new();
+            while heard.last() != Some(&News::Done) {
+                rustix::event::poll(&mut [forwarder.polled()], None).unwrap();
+                heard.extend(forwarder.hear());
+            }
+            done.send(heard).unwrap();
+        });
+        let heard = ends.recv_timeout(Duration::from_secs(60)).expect("nobody waits for ever");
+        let answers = (0..4096).map(|rank| News::Drained(Rank(rank))).chain([News::Done]);
+        assert!(heard.into_iter().eq(answers));
     }
 }

@@ -1,7 +1,6 @@
 //! The policy of a job: its time limit, grace, failures and status. It knows no process, so that it
 //! is the same on one host and on many.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{ExitCause, PeerState, Rank};
@@ -9,6 +8,7 @@ use farside_sight::page;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
+use crate::console::Console;
 use crate::signals::{self, ENDING};
 use crate::{Failure, Launch, Report};
 
@@ -18,19 +18,22 @@ const TIMED_OUT: i32 = 124;
 const OUTPUT_LOST: i32 = 141;
 /// The status of a job that was ended because ranks were stuck.
 const STUCK: i32 = 125;
-/// The time that ranks may take to end after they were asked to.
+/// The time that ranks may take to end after they were asked to, if they had their grace before.
 const AFTER_TERM: Duration = Duration::from_secs(1);
 /// The time for which the news of a rank's end waits for its last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 pub(crate) struct Policy<'a> {
     launch: &'a Launch,
+    console: Console,
     failures: Vec<Failure>,
     hosts_lost: Vec<String>,
     /// The exit status of the job, and the one if nothing but consequences of losses is known.
     status: i32,
     consequence: i32,
     timed_out: bool,
+    /// True if the job was ended because ranks were stuck.
+    is_stuck: bool,
     /// The first signal that has asked for the end.
     asked_with: Option<i32>,
     /// Ends of ranks that are not told yet.
@@ -57,14 +60,16 @@ struct Untold {
 }
 
 impl<'a> Policy<'a> {
-    pub(crate) fn new(launch: &'a Launch) -> Policy<'a> {
+    pub(crate) fn new(launch: &'a Launch, console: &Console) -> Policy<'a> {
         Policy {
             launch,
+            console: console.clone(),
             failures: Vec::new(),
             hosts_lost: Vec::new(),
             status: 0,
             consequence: 0,
             timed_out: false,
+            is_stuck: false,
             asked_with: None,
             untold: Vec::new(),
             has_told: false,
@@ -99,6 +104,7 @@ impl<'a> Policy<'a> {
     /// Ranks are stuck: ends the job if that is wanted.
     pub(crate) fn found_stuck(&mut self) {
         if self.launch.stuck_exit && self.ending.is_none() {
+            self.is_stuck = true;
             self.status = STUCK;
             self.say("the job is ended because ranks are stuck (--stuck-exit)");
             self.ending = Some((Instant::now(), Signal::TERM));
@@ -120,7 +126,9 @@ impl<'a> Policy<'a> {
             self.ending = Some((now, Signal::TERM));
         }
         let (_, signal) = self.ending.filter(|&(when, _)| when <= now)?;
-        self.ending = Some((now + AFTER_TERM, Signal::KILL));
+        let is_sudden = self.timed_out || self.is_stuck;
+        let kill = if is_sudden { self.after_grace() } else { now + AFTER_TERM };
+        self.ending = Some((kill, Signal::KILL));
         self.has_signalled = true;
         Some(signal)
     }
@@ -153,6 +161,7 @@ impl<'a> Policy<'a> {
         let pause = before.elapsed();
         self.deadline = self.deadline.map(|when| later(when, pause));
         self.ending = self.ending.map(|(when, signal)| (later(when, pause), signal));
+        self.untold.iter_mut().for_each(|untold| untold.due = later(untold.due, pause));
         pause
     }
 
@@ -262,7 +271,7 @@ impl<'a> Policy<'a> {
 
     /// Returns whether the job was ended, rather than done: then its output is not waited for long.
     pub(crate) fn was_cut_short(&self) -> bool {
-        self.timed_out || self.asked_with.is_some()
+        self.timed_out || self.is_stuck || self.asked_with.is_some()
     }
 
     pub(crate) fn report(self, stdout: Vec<u8>) -> Report {
@@ -281,10 +290,10 @@ impl<'a> Policy<'a> {
         }
     }
 
+    /// Says something, if there is a reader; never waits for it.
     pub(crate) fn say(&self, what: &str) {
         if self.launch.interactive && !self.is_unread {
-            // If standard error has no reader, there is nothing else to try.
-            let _ = writeln!(std::io::stderr(), "farside: {what}");
+            self.console.say(what);
         }
     }
 
@@ -346,18 +355,32 @@ mod tests {
 
     #[test]
     fn the_status_is_that_of_the_first_cause_although_it_ends_last() {
-        let launch = Launch::new("program", 3).unwrap();
+        let (launch, console) = (Launch::new("program", 3).unwrap(), Console::open().unwrap());
         let consequence = |policy: &mut Policy<'_>| {
             policy.ended(Rank(0), ExitCause::Status(1), PeerState::Left, true);
         };
-        let mut policy = Policy::new(&launch);
+        let mut policy = Policy::new(&launch, &console);
         consequence(&mut policy);
         let panicked = PeerState::Lost(ExitCause::Panicked);
         policy.ended(Rank(2), ExitCause::Status(101), panicked, false);
         policy.ended(Rank(1), ExitCause::Signal(15), PeerState::Alive, false);
         assert_eq!(policy.report(Vec::new()).status, 101);
-        let mut policy = Policy::new(&launch);
+        let mut policy = Policy::new(&launch, &console);
         consequence(&mut policy);
         assert_eq!(policy.report(Vec::new()).status, 1);
+    }
+
+    #[test]
+    fn a_rank_with_the_status_of_stuck_jobs_gives_the_others_no_second_grace() {
+        let (mut launch, console) = (Launch::new("program", 2).unwrap(), Console::open().unwrap());
+        launch.grace = Duration::from_secs(3600);
+        let mut policy = Policy::new(&launch, &console);
+        policy.ended(Rank(0), ExitCause::Status(STUCK), PeerState::Left, false);
+        // The grace is over.
+        policy.ending = Some((Instant::now(), Signal::TERM));
+        assert_eq!(policy.due_signal(Vec::new), Some(Signal::TERM));
+        let (kill, signal) = policy.ending.unwrap();
+        assert_eq!(signal, Signal::KILL);
+        assert!(kill < Instant::now() + launch.grace / 2);
     }
 }

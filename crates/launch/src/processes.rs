@@ -2,16 +2,25 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use farside_fabric::Rank;
 use farside_job::{ENTRY, Host, Joiners, LAUNCHER, MARK};
+use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::FdFlags;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
 
 use crate::mark::Mark;
 use crate::{Error, Launch, system};
+
+/// Returns an error if no program can start in this directory. It need not be readable.
+pub(crate) fn check_directory(directory: &Path) -> rustix::io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    drop(rustix::fs::open(directory, flags, Mode::empty())?);
+    rustix::fs::access(directory, Access::EXEC_OK)
+}
 
 /// A rank's process.
 pub(crate) struct Process {
@@ -29,6 +38,7 @@ pub(crate) fn start(
     joiners: Option<&Joiners>,
     rank: Rank,
     group: Option<Pid>,
+    files: FileLimit,
 ) -> Result<Process, Error> {
     let file = host.file(rank).as_raw_fd();
     let mut command = Command::new(&launch.program);
@@ -51,7 +61,7 @@ pub(crate) fn start(
     // SAFETY: between fork and exec only system calls are made, no memory is allocated and no lock
     // is taken (`nothing_is_allocated_between_fork_and_exec`). The file is open: the launcher holds
     // it for longer than it starts processes.
-    unsafe { command.pre_exec(move || prepare(BorrowedFd::borrow_raw(file), parent)) };
+    unsafe { command.pre_exec(move || prepare(BorrowedFd::borrow_raw(file), parent, files)) };
     let child = command.spawn().map_err(|error| Error::Start {
         program: launch.program.clone(),
         directory: launch.directory.clone(),
@@ -65,7 +75,7 @@ pub(crate) fn start(
 
 /// Prepares a rank's process before it becomes the program. It is a copy of a process in which
 /// another thread may have held any lock, that of the allocator among them.
-fn prepare(file: BorrowedFd<'_>, parent: Pid) -> std::io::Result<()> {
+fn prepare(file: BorrowedFd<'_>, parent: Pid, files: FileLimit) -> std::io::Result<()> {
     // The job's file is inherited by ranks alone.
     rustix::io::fcntl_setfd(file, FdFlags::empty())?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -73,7 +83,7 @@ fn prepare(file: BorrowedFd<'_>, parent: Pid) -> std::io::Result<()> {
     if rustix::process::getppid() != Some(parent) {
         return Err(rustix::io::Errno::SRCH.into());
     }
-    Ok(())
+    files.restore()
 }
 
 pub(crate) fn pid(child: &Child) -> Pid {
@@ -101,12 +111,31 @@ pub(crate) fn signal_group(group: Pid, signal: Signal) {
     let _ = rustix::process::kill_process_group(group, signal);
 }
 
-/// Allows as many open files as the system lets us: each rank needs three.
-pub(crate) fn allow_many_files() {
-    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.current = limit.maximum;
-    // If the system refuses, a job that is too large says so when it runs out.
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+/// The limit of open files that this process was started with, if it has another one now.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FileLimit(Option<Rlimit>);
+
+impl FileLimit {
+    /// Allows as many open files as the system lets us: each rank needs three.
+    pub(crate) fn raise() -> FileLimit {
+        let before = rustix::process::getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: before.maximum, ..before };
+        // If the system refuses, a job that is too large says so when it runs out.
+        let is_raised = rustix::process::setrlimit(Resource::Nofile, raised).is_ok();
+        FileLimit(is_raised.then_some(before))
+    }
+
+    /// Lets a program start with the limit that there was: some close every number below it, or
+    /// make tables as large.
+    pub(crate) fn hand_on(self, command: &mut Command) {
+        // SAFETY: one system call is made, no memory is allocated and no lock is taken.
+        unsafe { command.pre_exec(move || self.restore()) };
+    }
+
+    fn restore(self) -> std::io::Result<()> {
+        let Some(limit) = self.0 else { return Ok(()) };
+        Ok(rustix::process::setrlimit(Resource::Nofile, limit)?)
+    }
 }
 
 /// Becomes the parent of whatever the ranks leave behind, so that it can be found.
@@ -188,7 +217,11 @@ mod tests {
                 (rustix::process::getppid().unwrap(), Pid::from_raw(1).unwrap());
             let stranger = if parent == stranger { rustix::process::getpid() } else { stranger };
             let before = ALLOCATIONS.get();
-            let (good, bad) = (prepare(file.as_fd(), parent), prepare(file.as_fd(), stranger));
+            let (good, bad) = {
+                let limit = FileLimit(Some(rustix::process::getrlimit(Resource::Nofile)));
+                let prepare = |parent| prepare(file.as_fd(), parent, limit);
+                (prepare(parent), prepare(stranger))
+            };
             let after = ALLOCATIONS.get();
             rustix::process::set_parent_process_death_signal(None).unwrap();
             assert!(good.is_ok() && bad.is_err());

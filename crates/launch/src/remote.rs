@@ -7,7 +7,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use farside_fabric::Rank;
@@ -16,10 +18,12 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::channel::{Outbox, Slot};
 use crate::cluster::clocks::RoundTrip;
+use crate::console::Console;
 use crate::frames::{GREETING, ToLauncher, ToNode, VERSION, decode};
-use crate::output::{Sink, write_line};
+use crate::output::Sink;
 use crate::policy::until;
-use crate::{Error, Service};
+use crate::processes::FileLimit;
+use crate::{Error, Launch, Service};
 
 /// The number of bytes that a host may print before its daemon does.
 const PREAMBLE_MAX: u64 = 1 << 20;
@@ -76,8 +80,10 @@ pub(crate) enum What {
     Time(RoundTrip),
     /// Its output could not be written.
     Broken,
-    /// Its channel has ended, perhaps because it made no sense.
-    Ended(Option<String>),
+    /// Its channel has ended before it said that it was done, perhaps because it made no sense.
+    Gone(Option<String>),
+    /// Its channel has ended, and its output was passed on.
+    Ended,
     /// Its standard error has ended.
     Quiet,
 }
@@ -85,16 +91,24 @@ pub(crate) enum What {
 /// The destination of the output of all hosts.
 pub(crate) struct Printer {
     sink: Mutex<Sink>,
+    console: Console,
+    /// The number of lines that are still to be printed.
     busy: AtomicUsize,
 }
 
 impl Printer {
-    pub(crate) fn new(sink: Sink) -> Printer {
-        Printer { sink: Mutex::new(sink), busy: AtomicUsize::new(0) }
+    pub(crate) fn new(launch: &Launch, console: &Console) -> Printer {
+        let sink = Mutex::new(Sink::new(launch, console));
+        Printer { sink, console: console.clone(), busy: AtomicUsize::new(0) }
     }
 
-    fn print(&self, rank: Rank, is_error: bool, line: &[u8]) -> std::io::Result<()> {
+    /// A line has come that is to be printed.
+    fn expect(&self) {
         self.busy.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Prints a line that was expected.
+    fn print(&self, rank: Rank, is_error: bool, line: &[u8]) -> std::io::Result<()> {
         let printed = self
             .sink
             .lock()
@@ -104,7 +118,7 @@ impl Printer {
         printed
     }
 
-    /// Returns whether a thread is writing right now: then a host may have said more than was read.
+    /// Returns whether lines are still to be printed.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::SeqCst) > 0
     }
@@ -112,11 +126,7 @@ impl Printer {
     /// Returns the lines that were kept. A sink that is being written to a stalled reader keeps
     /// nothing.
     pub(crate) fn kept(&self) -> Vec<u8> {
-        let sink = self
-            .sink
-            .try_lock()
-            .map(|mut sink| std::mem::replace(&mut *sink, Sink::Terminal { labels: false }));
-        sink.map(Sink::kept).unwrap_or_default()
+        self.sink.try_lock().map(|mut sink| sink.take_kept()).unwrap_or_default()
     }
 }
 
@@ -126,6 +136,7 @@ impl Remote {
     pub(crate) fn start(
         goal: Goal,
         group: Option<Pid>,
+        files: FileLimit,
         slot: &Slot<News>,
         printer: &Arc<Printer>,
     ) -> Result<Remote, Error> {
@@ -134,7 +145,9 @@ impl Remote {
             host: label.clone(),
             why: format!("cannot start {:?}, which should reach it: {error}", command[0]),
         };
-        let mut child = Command::new(&command[0])
+        let mut start = Command::new(&command[0]);
+        files.hand_on(&mut start);
+        let mut child = start
             .args(&command[1..])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -160,15 +173,13 @@ impl Remote {
                 label: label.clone(),
                 slot: slot.clone(),
                 printer: Arc::clone(printer),
-                service: service.map(|service| (service, outbox.clone())),
+                outbox: outbox.clone(),
+                service,
             };
             let (first, second) = (host.clone(), host);
-            std::thread::Builder::new()
-                .name("farside-host".into())
-                .spawn(move || first.listen(stdout))?;
-            std::thread::Builder::new()
-                .name("farside-host".into())
-                .spawn(move || second.pass_on(stderr))?;
+            let thread = || std::thread::Builder::new().name("farside-host".into());
+            thread().spawn(move || first.listen(stdout))?;
+            thread().spawn(move || second.pass_on(stderr))?;
             Ok((handle?, outbox))
         };
         match prepare() {
@@ -199,8 +210,11 @@ impl Remote {
     /// Returns the exit status of the program that reaches the host, if it ends before this time.
     pub(crate) fn wait(&mut self, deadline: Instant) -> Option<ExitStatus> {
         loop {
-            if let Ok(status @ Some(_)) = self.child.try_wait() {
-                return status;
+            match self.child.try_wait() {
+                Ok(None) if Instant::now() < deadline => {}
+                Ok(status) => return status,
+                // Somebody else has waited for it.
+                Err(_) => return None,
             }
             let mut polled = [PollFd::new(&self.handle, PollFlags::IN)];
             match rustix::event::poll(&mut polled, until(Some(deadline)).as_ref()) {
@@ -231,7 +245,9 @@ struct Reader {
     label: String,
     slot: Slot<News>,
     printer: Arc<Printer>,
-    service: Option<(Service, Outbox)>,
+    /// To its daemon.
+    outbox: Outbox,
+    service: Option<Service>,
 }
 
 impl Reader {
@@ -239,14 +255,46 @@ impl Reader {
         self.slot.put(News { node: self.node, what })
     }
 
-    /// Reads what the daemon says until it ends.
+    /// Reads what the daemon says until it ends. Another thread passes output on, and what comes
+    /// after it: its reader may be slow, and everything else is heard all the same.
     fn listen(self, stdout: ChildStdout) {
         let mut from = BufReader::with_capacity(64 * 1024, stdout);
-        let why = match self.greet(&mut from) {
-            Ok(()) => self.hear(&mut from).err().map(|error| error.to_string()),
-            Err(why) => why,
+        let (to_print, printed) = channel();
+        let printing = self.clone();
+        let print = move || printing.print(&printed);
+        let thread = std::thread::Builder::new().name("farside-print".into()).spawn(print);
+        let (is_done, why) = match (self.greet(&mut from), &thread) {
+            (_, Err(error)) => (false, Some(error.to_string())),
+            (Ok(()), _) => match self.hear(&mut from, &to_print) {
+                Ok(is_done) => (is_done, None),
+                Err(error) => (false, Some(error.to_string())),
+            },
+            (Err(why), _) => (false, why),
         };
-        self.tell(What::Ended(why));
+        if !is_done {
+            self.tell(What::Gone(why));
+        }
+        drop(to_print);
+        // A thread that was not started, or has panicked, prints no more.
+        let _ = thread.map(JoinHandle::join);
+        self.tell(What::Ended);
+    }
+
+    /// Passes on what comes in order: output, and what tells of it.
+    fn print(&self, messages: &Receiver<ToLauncher>) {
+        let mut broken = false;
+        for message in messages {
+            let ToLauncher::Output { rank, is_error, line } = message else {
+                self.tell(What::Message(message));
+                continue;
+            };
+            // Go on all the same: a rank that cannot write hangs.
+            let printed = self.printer.print(Rank(rank), is_error, &line);
+            if printed.is_err() && !std::mem::replace(&mut broken, true) {
+                self.tell(What::Broken);
+            }
+            self.outbox.push(&ToNode::Printed(line.len() as u64));
+        }
     }
 
     /// Reads up to the daemon's first line. Lines before it are passed on: start-up files of shells
@@ -277,16 +325,18 @@ impl Reader {
         }
     }
 
-    fn hear(&self, from: &mut impl Read) -> std::io::Result<()> {
-        let mut broken = false;
+    /// Returns whether the daemon has said that it is done.
+    fn hear(&self, from: &mut impl Read, to_print: &Sender<ToLauncher>) -> std::io::Result<bool> {
+        let mut is_done = false;
         while let Some(message) = decode(from)? {
             match message {
-                ToLauncher::Output { rank, is_error, line } => {
-                    // Go on reading all the same: a rank that cannot write hangs.
-                    let printed = self.printer.print(Rank(rank), is_error, &line);
-                    if printed.is_err() && !std::mem::replace(&mut broken, true) {
-                        self.tell(What::Broken);
+                ToLauncher::Output { .. } | ToLauncher::Drained { .. } | ToLauncher::Done => {
+                    is_done |= matches!(message, ToLauncher::Done);
+                    if matches!(message, ToLauncher::Output { .. }) {
+                        self.printer.expect();
                     }
+                    // The thread takes all there is, as long as there is this end.
+                    let _ = to_print.send(message);
                 }
                 // Before anything else is done: whatever comes between makes it less exact.
                 ToLauncher::Clock { sent_ns, there_ns } => {
@@ -295,9 +345,9 @@ impl Reader {
                 }
                 // Here, too: its rank does nothing until it is answered.
                 ToLauncher::Asked { connection, request } => {
-                    if let Some((service, outbox)) = &self.service {
+                    if let Some(service) = &self.service {
                         let answer = service.answer(&request);
-                        outbox.push(&ToNode::Answer { connection, answer });
+                        self.outbox.push(&ToNode::Answer { connection, answer });
                     }
                 }
                 message => {
@@ -305,7 +355,7 @@ impl Reader {
                 }
             }
         }
-        Ok(())
+        Ok(is_done)
     }
 
     /// Passes on what comes on standard error.
@@ -323,11 +373,7 @@ impl Reader {
 
     fn say(&self, line: &[u8]) {
         let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
-        // If standard error has no reader, there is nothing else to try.
-        let _ = write_line(
-            &mut std::io::stderr().lock(),
-            &format!("{}: ", self.label),
-            &[line, end].concat(),
-        );
+        let label = format!("{}: ", self.label);
+        self.printer.console.pass_on(&[label.as_bytes(), line, end].concat());
     }
 }

@@ -109,3 +109,45 @@ impl Connections {
         self.streams.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+    use crate::frames::decode;
+
+    /// Connects, and asks.
+    fn ask(address: &SocketAddr, request: &[u8]) -> UnixStream {
+        let mut stream = UnixStream::connect_addr(address).unwrap();
+        // Whoever is sent away may be so before this arrives.
+        let framed = [&(request.len() as u32).to_le_bytes()[..], request].concat();
+        let _ = stream.write_all(&framed);
+        stream
+    }
+
+    #[test]
+    fn another_user_asks_in_vain() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (to_launcher, mut launcher) = UnixStream::pair().unwrap();
+        let outbox = Outbox::start(to_launcher).unwrap();
+        let name = Connections::default().listen(outbox).unwrap();
+        let name = name.strip_prefix("socket:").unwrap();
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        // A user is a thread's own, as the kernel sees it.
+        let mut stranger = std::thread::scope(|threads| {
+            let of_other = threads.spawn(|| {
+                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(12345)).unwrap();
+                ask(&address, b"strange")
+            });
+            of_other.join().unwrap()
+        });
+        // It is sent away, and nothing of it comes to the launcher.
+        assert!(!matches!(stranger.read(&mut [0; 1]), Ok(1..)));
+        let _own = ask(&address, b"own");
+        let passed_on = decode::<ToLauncher>(&mut launcher).unwrap();
+        assert!(matches!(passed_on, Some(ToLauncher::Asked { request, .. }) if request == b"own"));
+    }
+}

@@ -5,15 +5,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 
 use crate::Error;
 
 /// The signals that are passed on to the ranks.
 const FORWARDED: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2];
-/// Those that are left alone where they are ignored: `nohup` does so, and shells without job
-/// control do.
-const RESPECTED: [i32; 2] = [SIGHUP, SIGTSTP];
+/// Those that are left alone where they are ignored, here and in the ranks: `nohup` does so, and
+/// shells without job control do for programs in the background.
+const RESPECTED: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTSTP];
 /// The signal that asks to be stopped, until another lets us go on.
 pub(crate) const STOPPING: i32 = SIGTSTP;
 /// The signal that asks what the ranks do.
@@ -33,6 +33,13 @@ impl Signals {
         let (pipe, waker) = UnixStream::pair().map_err(refused)?;
         pipe.set_nonblocking(true).map_err(refused)?;
         let mut signals = Signals { pipe, registered: Vec::new(), flags: Vec::new() };
+        // The end of a child wakes this process, which may have to reap it. And a handler is what
+        // keeps the system from doing so: whoever has started this process may have ignored the
+        // signal, and then nobody hears how a rank has ended.
+        let waker_of_ends = waker.try_clone().map_err(refused)?;
+        signals
+            .registered
+            .push(signal_hook::low_level::pipe::register(SIGCHLD, waker_of_ends).map_err(refused)?);
         let ignored = ignored();
         for number in
             FORWARDED.into_iter().filter(|number| !(RESPECTED.contains(number) && ignored(*number)))
@@ -51,6 +58,7 @@ impl Signals {
         Ok(signals)
     }
 
+    /// Returns the signals that have come, but for the ends of children.
     pub(crate) fn take(&mut self) -> Vec<i32> {
         let mut buffer = [0; 64];
         while matches!(self.pipe.read(&mut buffer), Ok(1..)) {}

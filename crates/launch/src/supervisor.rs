@@ -2,37 +2,42 @@
 
 use farside_job::Host;
 use farside_sight::Reader;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
-use crate::input::{Feed, may_read_stdin, read_stdin};
+use crate::console::{Console, Patience, UNREAD, is_told_to_end};
+use crate::input::{Feed, next_look_at_stdin, read_stdin};
 use crate::local_ranks::{LocalRanks, Started};
 use crate::metrics::MetricsServer;
 use crate::output::{Forwarder, News, Sink};
 use crate::policy::{Policy, until};
-use crate::signals::{ASKING, ENDING, STOPPING, Signals};
+use crate::processes::FileLimit;
+use crate::signals::{ASKING, STOPPING, Signals};
 use crate::watcher::Watcher;
 use crate::{Error, Launch, Report, processes, system};
 
-pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
+pub(crate) fn run(launch: &Launch, console: &Console) -> Result<Report, Error> {
     if let Some(directory) = &launch.directory
-        && let Err(error) = std::fs::read_dir(directory)
+        && let Err(error) = processes::check_directory(directory)
     {
-        return Err(Error::Directory { directory: directory.clone(), error });
+        return Err(Error::Directory { directory: directory.clone(), error: error.into() });
     }
     let host = Host::create(&launch.options)?;
-    if launch.is_own_process {
+    let files = if launch.is_own_process {
         processes::adopt_orphans();
-        processes::allow_many_files();
-    }
+        FileLimit::raise()
+    } else {
+        FileLimit::default()
+    };
     let reader = Reader::new(host.memories());
-    let _metrics = MetricsServer::of(launch, move || reader.read())?;
+    let _metrics = MetricsServer::of(launch, console, move || reader.read())?;
     let mut signals = if launch.interactive { Some(Signals::new()?) } else { None };
     let Started { local_ranks, forwarder, input } =
-        LocalRanks::start(launch, &host, Sink::new(launch.output))?;
+        LocalRanks::start(launch, &host, Sink::new(launch, console), files)?;
     let mut supervisor = Supervisor {
         local_ranks,
-        policy: Policy::new(launch),
+        console,
+        policy: Policy::new(launch, console),
         forwarder: Some(forwarder),
         captured: Vec::new(),
         input: input.map(Feed::new),
@@ -42,18 +47,20 @@ pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
     supervisor.policy.begin();
     let watched = supervisor.watch(&mut signals);
     supervisor.local_ranks.clean_up();
-    supervisor.flush_output(signals);
+    let is_hurried = supervisor.flush_output(&mut signals);
     supervisor.policy.say_rest();
     supervisor.places.iter().for_each(|places| supervisor.policy.say(places));
     if let Some(watcher) = supervisor.watcher.as_ref().filter(|_| launch.stats) {
         supervisor.policy.say(&watcher.statistics());
     }
+    console.finish(&mut signals, is_hurried || supervisor.policy.was_cut_short());
     watched?;
     Ok(Report { recording: host.recording(), ..supervisor.policy.report(supervisor.captured) })
 }
 
 struct Supervisor<'a> {
     local_ranks: LocalRanks<'a>,
+    console: &'a Console,
     policy: Policy<'a>,
     forwarder: Option<Forwarder>,
     captured: Vec<u8>,
@@ -71,21 +78,20 @@ impl Supervisor<'_> {
             let stdin = std::io::stdin();
             let mut polled: Vec<PollFd<'_>> = self.local_ranks.polled().collect();
             let ranks = polled.len();
-            polled.extend(
-                self.forwarder
-                    .as_ref()
-                    .map(|forwarder| PollFd::new(&forwarder.news, PollFlags::IN)),
-            );
+            polled.extend(self.forwarder.as_ref().map(Forwarder::polled));
             polled
                 .extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
-            let input = self.input.as_ref().filter(|input| !input.is_idle() || may_read_stdin());
+            // Asked once: the answer changes when the job is brought to the foreground.
+            let again = self.input.as_ref().filter(|input| input.is_idle());
+            let again = again.and_then(|_| next_look_at_stdin());
+            let input = self.input.as_ref().filter(|_| again.is_none());
             // Either more is wanted, or there is something to write.
             polled.extend(input.map(|input| match input.is_idle() {
                 true => PollFd::new(&stdin, PollFlags::IN),
                 false => input.polled(),
             }));
             let look = self.watcher.as_ref().and_then(Watcher::next);
-            let next = [self.policy.next(), look].into_iter().flatten().min();
+            let next = [self.policy.next(), look, again].into_iter().flatten().min();
             match rustix::event::poll(&mut polled, until(next).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(system("poll")(errno)),
@@ -102,14 +108,14 @@ impl Supervisor<'_> {
             if let Some(signals) = signals.as_mut().filter(|_| signalled.first() == Some(&true)) {
                 signals.take().into_iter().for_each(|number| self.forward_signal(number));
             }
-            if news.first() == Some(&true) {
-                self.hear();
+            if news.first() == Some(&true) && self.hear() {
+                self.policy.output_broke();
             }
             // Before the others are told of the loss: then they are somewhere else.
             let before_loss = || note_places(&mut self.places, &mut self.watcher);
             for end in self.local_ranks.reap(ended, before_loss) {
                 self.policy.ended(end.rank, end.how, end.peer_state, end.cause.is_some());
-                match &mut self.forwarder {
+                match &self.forwarder {
                     Some(forwarder) => forwarder.drain(end.rank),
                     None => self.policy.drained(end.rank),
                 }
@@ -165,57 +171,50 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The forwarder has something to say.
-    fn hear(&mut self) {
-        match self.forwarder.as_mut().map(Forwarder::hear) {
-            Some(News::Broken) => self.policy.output_broke(),
-            Some(News::Drained(rank)) => self.policy.drained(rank),
-            Some(News::Done) => {
-                let forwarder = self.forwarder.take();
-                self.captured = forwarder.map(Forwarder::finish).unwrap_or_default();
-            }
-            None => {}
-        }
-    }
-
-    /// Waits until all output was passed on; when the job was ended rather than done, not for long.
-    fn flush_output(&mut self, mut signals: Option<Signals>) {
-        let wait_max = self.policy.was_cut_short().then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
-        let Some(forwarder) = &mut self.forwarder else {
-            return;
-        };
-        let mut output_lost = false;
-        forwarder.stop();
-        loop {
-            let mut polled = vec![PollFd::new(&forwarder.news, PollFlags::IN)];
-            polled
-                .extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
-            let polled_well = matches!(
-                rustix::event::poll(&mut polled, wait_max.as_ref()),
-                Ok(1..) | Err(rustix::io::Errno::INTR)
-            );
-            let news = !polled[0].revents().is_empty();
-            drop(polled);
-            match news.then(|| forwarder.hear()) {
-                Some(News::Done) => {
+    /// The forwarder has something to say; returns whether output was lost.
+    fn hear(&mut self) -> bool {
+        let mut is_lost = false;
+        for news in self.forwarder.as_mut().map(Forwarder::hear).unwrap_or_default() {
+            match news {
+                News::Broken => is_lost = true,
+                News::Drained(rank) => self.policy.drained(rank),
+                News::Done => {
                     let forwarder = self.forwarder.take();
                     self.captured = forwarder.map(Forwarder::finish).unwrap_or_default();
-                    break;
                 }
-                Some(News::Broken) => output_lost = true,
-                Some(News::Drained(rank)) => self.policy.drained(rank),
-                None => {}
             }
-            let told_to_end = signals
-                .as_mut()
-                .is_some_and(|signals| signals.take().iter().any(|signal| ENDING.contains(signal)));
-            if !polled_well || told_to_end {
+        }
+        is_lost
+    }
+
+    /// Waits until all output was passed on, or a signal asks for the end; when the job was ended
+    /// rather than done, no longer than its reader makes progress. Returns whether there was such
+    /// a signal.
+    fn flush_output(&mut self, signals: &mut Option<Signals>) -> bool {
+        let mut patience = Patience::new(self.console, self.policy.was_cut_short());
+        self.forwarder.iter().for_each(Forwarder::stop);
+        let (mut is_lost, mut is_hurried) = (false, false);
+        while let Some(forwarder) = &self.forwarder {
+            let mut polled = vec![forwarder.polled()];
+            polled
+                .extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
+            let polled = rustix::event::poll(&mut polled, until(patience.end()).as_ref());
+            is_lost |= self.hear();
+            is_hurried = is_told_to_end(signals);
+            if !matches!(polled, Ok(_) | Err(rustix::io::Errno::INTR))
+                || patience.is_over()
+                || is_hurried
+            {
                 break;
             }
         }
-        if output_lost {
+        if self.forwarder.is_some() {
+            self.policy.say(UNREAD);
+        }
+        if is_lost {
             self.policy.note_lost_output();
         }
+        is_hurried
     }
 }
 

@@ -106,8 +106,10 @@ fn settings(common: &Common, ranks: &[u32]) -> Result<Vec<Setting>> {
         Ok(setting)
     };
     let nodes: BTreeSet<u32> = common.nodes.iter().copied().collect();
-    match nodes.is_empty() {
-        true => Ok(vec![of(None)?]),
-        false => nodes.into_iter().map(|nodes| of(Some(nodes))).collect(),
-    }
+    let settings: Vec<Setting> = match nodes.is_empty() {
+        true => vec![of(None)?],
+        false => nodes.into_iter().map(|nodes| of(Some(nodes))).collect::<Result<_>>()?,
+    };
+    settings.first().into_iter().for_each(super::say_if_busy);
+    Ok(settings)
 }

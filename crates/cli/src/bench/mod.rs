@@ -198,6 +198,15 @@ fn between_nodes(name: &str) -> Result<Kind, String> {
     }
 }
 
+/// Says, before something is measured, that the machine is busy already.
+fn say_if_busy(setting: &Setting) {
+    let load = || std::fs::read_to_string("/proc/loadavg").ok();
+    if let Some(load) = load().filter(|_| setting.sim.is_none()) {
+        let processors = std::thread::available_parallelism().map_or(1, |it| it.get() as u32);
+        busy_before(&load, processors).iter().for_each(|busy| complain(busy));
+    }
+}
+
 impl Common {
     fn setting(&self, ranks: Vec<u32>, usual_ms: u64) -> Result<Setting> {
         if let [_, _, ..] = self.nodes[..] {
@@ -206,11 +215,7 @@ impl Common {
             bail!(Misuse(format!("--nodes {nodes}: one number of nodes at a time here")));
         }
         let setting = self.setting_with(self.nodes.first().copied(), ranks, usual_ms)?;
-        let load = || std::fs::read_to_string("/proc/loadavg").ok();
-        if let Some(load) = load().filter(|_| setting.sim.is_none()) {
-            let processors = std::thread::available_parallelism().map_or(1, |it| it.get() as u32);
-            busy_before(&load, processors).iter().for_each(|busy| complain(busy));
-        }
+        say_if_busy(&setting);
         Ok(setting)
     }
 

@@ -57,6 +57,7 @@ pub(super) fn explore(program: &Path, arguments: &Arguments) -> Result<ExitCode>
         schedules: arguments.schedules,
         budget_ms: arguments.budget.map(|budget| budget.as_millis() as u64),
         deaths: arguments.deaths,
+        slow_news: arguments.slow_news,
         torn: arguments.torn,
         ignores_races: arguments.no_races,
         fails_on_bounded: arguments.fail_on_bounded,

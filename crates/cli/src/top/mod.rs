@@ -8,12 +8,15 @@ mod traffic;
 
 use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use farside_sight::{FoundJob, Reader, find};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use model::Model;
 use state::{After, State};
@@ -76,30 +79,57 @@ fn print(arguments: &Arguments, job: &FoundJob, reader: &Reader) -> Result<ExitC
     }
 }
 
+/// The reason why the screen is closed.
+enum Closed {
+    Quit,
+    /// The job has ended.
+    Job,
+    Signal(usize),
+}
+
+/// The time between two looks for signals.
+const SIGNAL_LOOK: Duration = Duration::from_millis(100);
+
 /// Shows the screen until it is closed or the job has ended.
 fn watch(arguments: &Arguments, job: &FoundJob, reader: &Reader) -> Result<ExitCode> {
     let has_colour = !arguments.no_color && std::env::var_os("NO_COLOR").is_none();
     let mut state = State::new(has_colour);
+    // A signal must not end the process before the terminal is as it was.
+    let signalled = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register_usize(signal, signalled.clone(), signal as usize)
+            .context("cannot watch for signals")?;
+    }
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let mut before = reader.read();
     let mut model = Model::new(job, &before, &before);
     let mut due = Instant::now() + arguments.interval.min(Duration::from_millis(300));
+    let mut is_changed = true;
     let ended = loop {
-        if let Err(error) = terminal.draw(|frame| screen::draw(frame, &model, &state)) {
+        let signal = signalled.load(Ordering::Relaxed);
+        if signal != 0 {
+            break Ok(Closed::Signal(signal));
+        }
+        if std::mem::take(&mut is_changed)
+            && let Err(error) = terminal.draw(|frame| screen::draw(frame, &model, &state))
+        {
             break Err(error);
         }
         let left = due.saturating_duration_since(Instant::now());
-        match event::poll(left) {
+        match event::poll(left.min(SIGNAL_LOOK)) {
             Ok(true) => match event::read() {
                 Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => {
                     if state.press(key, &model) == After::Quit {
-                        break Ok(false);
+                        break Ok(Closed::Quit);
                     }
+                    is_changed = true;
                 }
-                Ok(_) => {}
+                Ok(_) => is_changed = true,
                 Err(error) => break Err(error),
             },
+            Ok(false) if Instant::now() < due => {}
             Ok(false) => {
+                is_changed = true;
                 due = Instant::now() + arguments.interval;
                 let after = reader.read();
                 if !state.is_frozen() {
@@ -107,15 +137,19 @@ fn watch(arguments: &Arguments, job: &FoundJob, reader: &Reader) -> Result<ExitC
                 }
                 before = after;
                 if model.is_over() {
-                    break Ok(true);
+                    break Ok(Closed::Job);
                 }
             }
             Err(error) => break Err(error),
         }
     };
     ratatui::restore();
-    if ended.context("cannot use the terminal")? {
-        writeln!(std::io::stdout(), "job {} has ended", job.id)?;
+    match ended.context("cannot use the terminal")? {
+        Closed::Quit => {}
+        Closed::Job => writeln!(std::io::stdout(), "job {} has ended", job.id)?,
+        Closed::Signal(signal) => {
+            return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@
 //! they move in the tree of processes, they are found, and none of them outlives the test.
 #![allow(dead_code, unused_imports, reason = "each of the test programs uses another part of this")]
 
+mod finished;
 mod processes;
 mod scratch;
 
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+pub(crate) use self::finished::Finished;
+use self::finished::excerpt;
 use self::processes::{marked, marked_pids, name_and_state};
 pub(crate) use self::scratch::Scratch;
 
@@ -40,7 +43,16 @@ fn unique() -> String {
 
 /// The command with these arguments, not yet started.
 pub(crate) fn farside<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Farside {
-    prepared(Command::new(FARSIDE), arguments)
+    prepared(listening(FARSIDE), arguments)
+}
+
+/// A program to which Ctrl-C means what it does at a terminal, although the tests may run in the
+/// background of a shell, where it is ignored.
+fn listening(program: &str) -> Command {
+    // By its path: a test may leave the command without `PATH`.
+    let mut command = Command::new("/usr/bin/env");
+    command.args(["--default-signal=INT,QUIT", program]);
+    command
 }
 
 /// The path of the test program that is running, for tests that are a program of their own.
@@ -72,7 +84,7 @@ pub(crate) fn farside_after<S: AsRef<OsStr>>(
     shell: &str,
     arguments: impl IntoIterator<Item = S>,
 ) -> Farside {
-    let mut command = Command::new("sh");
+    let mut command = listening("sh");
     command.args(["-c", &format!("{shell}; exec \"$0\" \"$@\""), FARSIDE]);
     prepared(command, arguments)
 }
@@ -114,6 +126,8 @@ enum Reads {
     All,
     /// A first piece, after which it closes its end.
     OnePiece,
+    /// All of it, slowly.
+    Slowly,
     /// Nothing, until [`Running::read_on`].
     Later,
 }
@@ -134,6 +148,12 @@ impl Farside {
     /// Closes the reading end of its standard output after the first piece.
     pub(crate) fn hang_up(mut self) -> Farside {
         self.reads = Reads::OnePiece;
+        self
+    }
+
+    /// Reads its standard output in small pieces, with pauses in between.
+    pub(crate) fn slowly(mut self) -> Farside {
+        self.reads = Reads::Slowly;
         self
     }
 
@@ -208,13 +228,13 @@ impl Farside {
                 if matches!(reads, Reads::Later) && wait_to_read.recv().is_err() {
                     return;
                 }
-                pass_on(stdout, matches!(reads, Reads::OnePiece), Event::Stdout, &to);
+                pass_on(stdout, &reads, Event::Stdout, &to);
             });
             streams += 1;
         }
         if let Some(stderr) = child.stderr.take() {
             let to = sender.clone();
-            std::thread::spawn(move || pass_on(stderr, false, Event::Stderr, &to));
+            std::thread::spawn(move || pass_on(stderr, &Reads::All, Event::Stderr, &to));
             streams += 1;
         }
         let (pid, input) = (Pid::from_child(&child), child.stdin.take());
@@ -250,11 +270,16 @@ enum Event {
     Ended(ExitStatus),
 }
 
-fn pass_on(mut pipe: impl Read, hangs_up: bool, event: fn(Vec<u8>) -> Event, to: &Sender<Event>) {
-    let mut buffer = vec![0; 64 * 1024];
+fn pass_on(mut pipe: impl Read, reads: &Reads, event: fn(Vec<u8>) -> Event, to: &Sender<Event>) {
+    let is_slow = matches!(reads, Reads::Slowly);
+    let mut buffer = vec![0; if is_slow { 8 * 1024 } else { 64 * 1024 }];
     while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-        if to.send(event(buffer[..count].to_vec())).is_err() || hangs_up {
+        if to.send(event(buffer[..count].to_vec())).is_err() || matches!(reads, Reads::OnePiece) {
             break;
+        }
+        if is_slow {
+            // sleep: so slow is the reader.
+            std::thread::sleep(Duration::from_millis(150));
         }
     }
     drop(pipe);
@@ -291,6 +316,18 @@ impl Running {
         };
         while found(&self.stdout) < count {
             self.step(&format!("{count} lines {line:?}"));
+        }
+    }
+
+    /// Waits until standard output has this in it.
+    pub(crate) fn wait_until_prints(&mut self, words: &str) {
+        self.wait_until_prints_times(words, 1);
+    }
+
+    /// Waits until standard output has this in it so many times.
+    pub(crate) fn wait_until_prints_times(&mut self, words: &str, times: usize) {
+        while String::from_utf8_lossy(&self.stdout).matches(words).count() < times {
+            self.step(&format!("{times} times {words:?} on standard output"));
         }
     }
 
@@ -381,10 +418,25 @@ impl Running {
         self.wait_until_left("end of all processes", <[Pid]>::is_empty);
     }
 
-    /// Waits until the command itself is the only process that is left.
+    /// Waits until the command itself is the only process that is left, but for the one that ends
+    /// what it leaves behind.
     pub(crate) fn wait_until_alone(&mut self) {
         let pid = self.pid;
-        self.wait_until_left("end of all ranks", |left| left == [pid]);
+        let is_keeper = |pid: Pid| {
+            let path = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
+            std::fs::read(path).is_ok_and(|words| words.ends_with(b"\0__keep\0"))
+        };
+        self.wait_until_left("end of all ranks", |left| {
+            left.contains(&pid) && left.iter().all(|&left| left == pid || is_keeper(left))
+        });
+    }
+
+    /// Waits until a process of this name runs, or none does.
+    pub(crate) fn wait_until_runs(&mut self, name: &str, runs: bool) {
+        self.wait_until_left(&format!("change of {name}"), |left| {
+            let mut names = left.iter().filter_map(|&pid| name_and_state(pid));
+            names.any(|(found, _)| found == name) == runs
+        });
     }
 
     /// Waits until the command and so many shells of it are all stopped, or none of them is.
@@ -468,66 +520,6 @@ impl Drop for Running {
     }
 }
 
-/// A command that has ended.
-pub(crate) struct Finished {
-    pub(crate) status: ExitStatus,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: Vec<u8>,
-    /// The processes that were there at the moment of its end.
-    left: Vec<String>,
-}
-
-impl Finished {
-    /// Standard output, which is text.
-    pub(crate) fn stdout(&self) -> String {
-        String::from_utf8(self.stdout.clone()).expect("standard output is text")
-    }
-
-    /// Standard error, which is text.
-    pub(crate) fn stderr(&self) -> String {
-        String::from_utf8(self.stderr.clone()).expect("standard error is text")
-    }
-
-    /// The lines of standard output.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.stdout().lines().map(str::to_owned).collect()
-    }
-
-    /// Asserts that it ended with this status, and that nothing is left of it.
-    pub(crate) fn ends_with(self, status: i32) -> Finished {
-        let (stdout, stderr) = (excerpt(&self.stdout), excerpt(&self.stderr));
-        assert_eq!(
-            self.status.code(),
-            Some(status),
-            "{}\nstdout: {stdout}\nstderr: {stderr}",
-            self.status
-        );
-        self.leaves_nothing()
-    }
-
-    /// Asserts that no process of it is left.
-    pub(crate) fn leaves_nothing(self) -> Finished {
-        assert_eq!(self.left, [] as [&str; 0], "processes are left");
-        self
-    }
-
-    /// Asserts that it failed, that standard error says all of this, and that nothing is left.
-    pub(crate) fn fails_with(self, words: &[&str]) -> Finished {
-        assert!(!self.status.success(), "it did not fail; stdout: {}", excerpt(&self.stdout));
-        assert_ne!(self.status.code(), Some(101), "it panicked: {}", excerpt(&self.stderr));
-        self.says(words).leaves_nothing()
-    }
-
-    /// Asserts that standard error says all of this.
-    pub(crate) fn says(self, words: &[&str]) -> Finished {
-        let stderr = self.stderr();
-        for word in words {
-            assert!(stderr.contains(word), "{word:?} is not in {stderr:?}");
-        }
-        self
-    }
-}
-
 /// The line of the launcher about ranks that this signal has ended.
 pub(crate) fn ended(ranks: &str, signal: i32) -> String {
     let how = farside_fabric::ExitCause::Signal(signal).to_string();
@@ -540,11 +532,6 @@ pub(crate) fn sorted(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort();
     lines
-}
-
-/// The beginning of what a command has written, for messages.
-fn excerpt(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]).into_owned()
 }
 
 /// How many tests run at once where there is no harness: most of them wait.

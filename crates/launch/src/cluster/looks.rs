@@ -11,6 +11,7 @@ use farside_sight::{Snapshot, diagnose, page};
 use rustix::event::{PollFd, PollFlags};
 
 use super::Cluster;
+use crate::console::Console;
 use crate::frames::ToNode;
 use crate::local_ranks::ended;
 use crate::metrics::MetricsServer;
@@ -66,13 +67,17 @@ impl Looks {
     }
 
     /// Serves metrics, if the user wants them: looks again and again from now on.
-    pub(super) fn serve(&mut self, launch: &Launch) -> Result<Option<MetricsServer>, Error> {
+    pub(super) fn serve(
+        &mut self,
+        launch: &Launch,
+        console: &Console,
+    ) -> Result<Option<MetricsServer>, Error> {
         if launch.metrics.is_none() {
             return Ok(None);
         }
         let latest = Arc::<Mutex<Snapshot>>::default();
         self.published = Some((latest.clone(), Instant::now()));
-        MetricsServer::of(launch, move || whole(&latest).clone())
+        MetricsServer::of(launch, console, move || whole(&latest).clone())
     }
 
     /// Returns when the hosts are to be asked next.

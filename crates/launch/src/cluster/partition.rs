@@ -63,6 +63,11 @@ impl Partition {
         self.judgement_time
     }
 
+    /// Leaves it open until then which hosts are lost.
+    pub(super) fn open(&mut self, until: Instant) {
+        self.judgement_time = Some(until);
+    }
+
     /// Notes which nodes a node says that it does not hear.
     pub(super) fn answer(&mut self, node: usize, others: &[u32]) {
         if self.is_open() {
@@ -89,7 +94,7 @@ impl Cluster<'_> {
         if self.partition.is_open() || !self.is_there(other) {
             self.remotes[node].outbox.push(&ToNode::Hearing);
         } else {
-            self.partition.judgement_time = Some(Instant::now() + ANSWER_TIME);
+            self.partition.open(Instant::now() + ANSWER_TIME);
             let there = self.remotes.iter().filter(|remote| remote.state < State::Done);
             there.for_each(|remote| remote.outbox.push(&ToNode::Hearing));
         }

@@ -262,3 +262,19 @@ fn output_is_kept_if_asked_for() {
     let report = puppets.run("a");
     assert_eq!((report.status, report.stdout.as_slice()), (0, &b"one\ntwo\n"[..]));
 }
+
+#[test]
+fn a_pause_of_the_launcher_costs_no_host_its_time() {
+    let launch = Launch::new("true", 1).unwrap();
+    let (hosts, console) = (Hosts::parse("a,b", None).unwrap(), Console::open().unwrap());
+    let mut cluster = Cluster::new(&launch, &hosts, &console, None).unwrap();
+    let (now, pause) = (Instant::now(), Duration::from_secs(100));
+    cluster.add_time(pause);
+    assert_eq!((cluster.killed, cluster.partition.judgement_time()), (None, None));
+    (cluster.killed, cluster.start_deadline) = (Some(now), Some(now));
+    cluster.partition.open(now);
+    cluster.add_time(pause);
+    let later = Some(now + pause);
+    assert_eq!((cluster.killed, cluster.start_deadline), (later, later));
+    assert_eq!(cluster.partition.judgement_time(), later);
+}
