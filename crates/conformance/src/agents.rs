@@ -144,6 +144,43 @@ pub(crate) fn contexts_end_with_posted_calls(world: &World) -> Result<()> {
     world.barrier()
 }
 
+/// Nobody takes the answers of the calls that fill all slots while another call waits for one.
+pub(crate) fn calls_go_on_beside_answers_that_nobody_has_taken(world: &World) -> Result<()> {
+    let handler = world.serve(|_, _, asked| asked.to_vec())?;
+    for node in (0..world.topology().nodes()).map(Node) {
+        let contexts = (0..4).map(|_| world.context()).collect::<Result<Vec<_>>>()?;
+        for (context, number) in contexts.iter().flat_map(|it| [it; 4]).zip(0..) {
+            context.post_call(node, handler, &[number])?;
+        }
+        ensure_eq(world.call(node, handler, &[7])?, vec![7], "a call beside them")?;
+        contexts.iter().try_for_each(farside::Context::finish_calls)?;
+    }
+    world.barrier()
+}
+
+/// Each of several threads has some of a rank's slots, and waits for more.
+pub(crate) fn threads_call_several_nodes_at_once(world: &World) -> Result<()> {
+    let echo = world.serve(|_, _, bytes| bytes.to_vec())?;
+    let nodes = world.topology().nodes();
+    let contexts = (0..6).map(|_| world.context()).collect::<Result<Vec<_>>>()?;
+    std::thread::scope(|threads| {
+        let call = |context: farside::Context| {
+            threads.spawn(move || {
+                let requests: Vec<_> =
+                    (0..8).map(|at| (Node(at % nodes), vec![at as u8; 9])).collect();
+                (0..10).try_for_each(|_| {
+                    let replies = context.call_all(echo, &requests)?;
+                    let is_right = replies.iter().zip(&requests).all(|(it, (_, sent))| it == sent);
+                    ensure(is_right, || format!("{replies:?}"))
+                })
+            })
+        };
+        let handles: Vec<_> = contexts.into_iter().map(call).collect();
+        handles.into_iter().try_for_each(|it| it.join().expect("the thread does not panic"))
+    })?;
+    world.barrier()
+}
+
 pub(crate) fn many_threads_call(world: &World) -> Result<()> {
     // More than a rank may have under way: the rest waits its turn.
     let echo = world.serve(|_, _, bytes| bytes.to_vec())?;

@@ -204,7 +204,7 @@ pub(crate) fn atomics_can_be_started(world: &World) -> Result<()> {
 
 pub(crate) fn posted_atomics_lose_nothing(world: &World) -> Result<()> {
     // All ranks update the words of all, and nothing but the sync completes that.
-    const EACH: u32 = 300;
+    const EACH: u32 = 100;
     let (narrow, wide) = (world.window::<u32>(3)?, world.window::<i64>(2)?);
     let (me, n) = (world.rank().0, world.size());
     for peer in world.ranks() {
@@ -239,18 +239,18 @@ pub(crate) fn posted_atomics_lose_nothing(world: &World) -> Result<()> {
 }
 
 pub(crate) fn contexts_are_contenders(world: &World) -> Result<()> {
-    const THREADS: u64 = 3;
+    const THREADS: usize = 3;
     const EACH: u64 = 2000;
-    let window = world.window::<u64>(2)?;
+    let window = world.window::<u64>(1 + THREADS)?;
     std::thread::scope(|threads| -> Result<()> {
         let mut handles = Vec::new();
-        for _ in 0..THREADS {
+        for thread in 1..=THREADS {
             let (context, window) = (world.context()?, &window);
             handles.push(threads.spawn(move || {
                 for _ in 0..EACH {
                     context.fetch_add(window.at(Rank(0), 0), 1)?;
                 }
-                context.put(&[1], window.at(context.rank(), 1))?;
+                context.put(&[1], window.at(context.rank(), thread))?;
                 context.flush(context.rank())?;
                 Ok(context.counters().peer(Rank(0)).atomics)
             }));
@@ -262,9 +262,11 @@ pub(crate) fn contexts_are_contenders(world: &World) -> Result<()> {
         Ok(())
     })?;
     world.sync()?;
-    let expected = EACH * THREADS * u64::from(world.size());
+    let expected = EACH * THREADS as u64 * u64::from(world.size());
     ensure_eq(world.load(window.at(Rank(0), 0))?, expected, "a counter of all threads")?;
-    ensure_eq(window.own().get(1)?, 1, "a put of a thread")?;
+    for thread in 1..=THREADS {
+        ensure_eq(window.own().get(thread)?, 1, "a put of a thread")?;
+    }
     world.sync()?;
     window.free(world)
 }

@@ -39,6 +39,8 @@ pub const KINDS: [&str; 20] = [
 /// One more kind, for hosts that are lost: the first and the last rank work with each other, and
 /// all others sleep, so that hosts notice a loss at different times.
 pub const PAIR: &str = "pair";
+/// One more: when the last rank is lost, to which much is under way, the others go on without it.
+pub const GO_ON: &str = "go-on";
 /// How many words are moved at a time where that is meant to take long.
 const LONG: usize = 100_000;
 /// The variable that names the rank that will be killed.
@@ -151,6 +153,30 @@ fn move_much(world: &World, place: farside::Place<'_, u64>, round: u64) -> Resul
     reading.wait().map(drop)
 }
 
+/// Has more under way to the last rank than may be, until that is lost, and then works with the
+/// others.
+fn go_on(world: &World, window: &farside::Window<u64>) -> Result<()> {
+    let last = Rank(world.size() - 1);
+    let flood = || -> Result<()> {
+        let start = |_| world.put_nb(vec![1; LONG], window.at(last, 0));
+        let writing = (0..8).map(start).collect::<Result<Vec<_>>>()?;
+        writing.into_iter().try_for_each(|put| put.wait().map(drop))?;
+        world.flush(last)
+    };
+    let lost = loop {
+        if let Err(error) = flood() {
+            break error;
+        }
+    };
+    world.go_on();
+    for peer in world.ranks().filter(|&peer| peer != last) {
+        world.put(&vec![2; LONG], window.at(peer, 0))?;
+        world.flush(peer)?;
+        drop(world.get_nb(window.at(peer, 0), LONG)?.wait()?);
+    }
+    Err(lost)
+}
+
 fn is_of_the_pair(world: &World) -> bool {
     [0, world.size() - 1].contains(&world.rank().0)
 }
@@ -179,8 +205,10 @@ fn forever(
     if let Some(kind) = kind.strip_prefix("dsm-") {
         return share(world, kind);
     }
-    if kind == "map" {
-        return map(world);
+    match kind {
+        "map" => return map(world),
+        GO_ON => return go_on(world, window),
+        _ => {}
     }
     let words = world.words(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
@@ -280,6 +308,11 @@ fn share(world: &World, kind: &str) -> Result<()> {
         }
         if kind == "lock" {
             dsm.locked(round % 3, |dsm| dsm.set(words, 0, dsm.get(words, 0)?.wrapping_add(1)))?;
+            // A rank that has had all locks last takes them again without any other rank, and need
+            // not hear of a loss.
+            if round.is_multiple_of(64) {
+                dsm.barrier()?;
+            }
             continue;
         }
         let view = dsm.view_mut(words, mine..mine + each)?;

@@ -239,7 +239,27 @@ pub(crate) fn different_collectives_are_a_disagreement(world: &World) -> Result<
         is_disagreement(result, ["a barrier", "an all-reduce of 8 bytes"])?;
     }
     is_disagreement(team.barrier(), ["", ""])?;
+    one_of_three_differs(world)?;
     world.barrier()
+}
+
+/// Whoever it is that notices, all three are told of both calls.
+fn one_of_three_differs(world: &World) -> Result<()> {
+    if world.size() < 3 {
+        return Ok(());
+    }
+    let Some(team) = world.split((world.rank().0 < 3).then_some(0), 0)? else { return Ok(()) };
+    for turn in 0..3 {
+        // The one before has spoiled its team for good.
+        let team = team.split(Some(0), 0)?.expect("everybody has a colour");
+        let result = if team.index() == turn {
+            team.all_reduce(&mut [1u64], |a, b| a + b)
+        } else {
+            team.barrier()
+        };
+        is_disagreement(result, ["a barrier", "an all-reduce of 8 bytes"])?;
+    }
+    Ok(())
 }
 
 pub(crate) fn different_types_are_a_disagreement(world: &World) -> Result<()> {

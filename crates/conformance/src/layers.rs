@@ -78,6 +78,68 @@ pub(crate) fn epochs_of_every_design(world: &World) -> Result<()> {
     Ok(())
 }
 
+/// Locks whose words ranks and agents share, under contention.
+pub(crate) fn locks_of_agents_exclude(world: &World) -> Result<()> {
+    const ROUNDS: u64 = 25;
+    let count = world.window::<u64>(1)?;
+    let kinds = ["server", "server-posted", "hybrid", "hybrid-posted"].map(lock::Kind::named);
+    for (index, kind) in kinds.iter().flatten().enumerate() {
+        let lock = Lock::of_kind(world, Rank(0), kind)?;
+        for _ in 0..ROUNDS {
+            let guard = lock.lock(world)?;
+            increment(world, &count)?;
+            guard.unlock()?;
+        }
+        world.sync()?;
+        lock.free(world)?;
+        let expected = (index as u64 + 1) * ROUNDS * u64::from(world.size());
+        ensure_eq(world.get_value(count.at(Rank(0), 0))?, expected, kind.name())?;
+        world.barrier()?;
+    }
+    count.free(world)
+}
+
+/// Holders of one target in exclusive mode write two words, which those in shared mode compare.
+pub(crate) fn epochs_of_every_design_exclude(world: &World) -> Result<()> {
+    const ROUNDS: u32 = 12;
+    let is_reader = |rank: Rank, round: u32| (round + rank.0).is_multiple_of(3);
+    let agent = LockAgent::new(world)?;
+    let designs =
+        [Design::Direct, Design::Backoff(agent), Design::Published(agent), Design::TWO_SIDED];
+    for design in designs {
+        let options = epoch::Options::new().unit(8).design(design);
+        let window = epoch::Window::allocate(world, 16, options)?;
+        let read = || -> Result<[u64; 2]> {
+            let mut words = [[0], [0]];
+            for (at, word) in words.iter_mut().enumerate() {
+                window.get_into(word, Rank(0), at as u64)?;
+            }
+            Ok(words.map(|[word]| word))
+        };
+        for round in 0..ROUNDS {
+            let reads = is_reader(world.rank(), round);
+            window.lock(Rank(0), if reads { Mode::Shared } else { Mode::Exclusive })?;
+            let [first, second] = read()?;
+            ensure_eq(first, second, design.name())?;
+            window.flush(Rank(0))?;
+            for at in (0..2).filter(|_| !reads) {
+                window.put(&[first + 1], Rank(0), at)?;
+                window.flush(Rank(0))?;
+            }
+            window.unlock(Rank(0))?;
+        }
+        window.barrier()?;
+        let writes = |rank: Rank| (0..ROUNDS).filter(|&round| !is_reader(rank, round)).count();
+        window.lock(Rank(0), Mode::Shared)?;
+        let all = world.ranks().map(writes).sum::<usize>() as u64;
+        ensure_eq(read()?, [all; 2], design.name())?;
+        window.unlock(Rank(0))?;
+        window.barrier()?;
+        window.free()?;
+    }
+    Ok(())
+}
+
 pub(crate) fn arrays_add_patches(world: &World) -> Result<()> {
     let array = GlobalArray::<i64>::new(world, &[6, 5])?;
     let patch = farside::array::ndarray::Array2::from_elem((4, 3), 1_i64).into_dyn();

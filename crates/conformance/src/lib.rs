@@ -96,6 +96,7 @@ tests! { $
     agents: contexts_end_with_posted_calls calls_are_answered calls_from_everybody_are_counted
         a_handler_signals_a_waiter a_handler_reads_and_writes calls_that_cannot_be_served_are_errors
         a_call_that_nobody_serves_is_an_error many_threads_call
+        calls_go_on_beside_answers_that_nobody_has_taken threads_call_several_nodes_at_once
         calls_go_on_without_the_first_rank locks_go_on_without_the_first_rank
         windows_go_on_without_the_first_rank;
     failures: out_of_range_is_named unknown_ranks_are_named freed_segments_are_refused
@@ -106,8 +107,9 @@ tests! { $
         who_polls_the_left_is_told types_without_size_are_refused
         shapes_that_contradict_themselves_are_refused other_ranks_memory_is_not_waited_for
         strangers_have_no_part;
-    layers: every_lock_excludes every_reader_writer_lock_excludes epochs_of_every_design
-        arrays_add_patches tables_count aggregators_ask_and_answer pages_are_shared;
+    layers: every_lock_excludes every_reader_writer_lock_excludes locks_of_agents_exclude
+        epochs_of_every_design epochs_of_every_design_exclude arrays_add_patches tables_count
+        aggregators_ask_and_answer pages_are_shared;
 }
 
 /// Names the directory for what passed and what was skipped, if somebody collects it.

@@ -188,6 +188,10 @@ pub(crate) fn fence_orders_puts_to_one_rank(world: &World) -> Result<()> {
             world.fence()?;
             world.put(&[round], words.at(Rank(1), 8))?;
             world.fence()?;
+            // A simulation keeps all that is under way, and looks at it in each step.
+            if round % 250 == 0 {
+                world.flush(Rank(1))?;
+            }
         }
     } else {
         let mut last = 0;

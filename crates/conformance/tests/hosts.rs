@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use farside::Rank;
-use farside_conformance::churn::{HOST_LOST, PAIR, VICTIM};
+use farside_conformance::churn::{GO_ON, HOST_LOST, PAIR, VICTIM};
 use farside_conformance::{DEADLINE, for_each_test};
 use farside_job::Kind;
 use farside_launch::{Hosts, Launch, Report};
@@ -183,7 +183,7 @@ fn a_host_that_is_cut_off_is_lost_for_the_others() {
 #[test]
 fn a_host_that_is_cut_off_is_lost_over_libfabric() {
     let Some(namespaces) = Namespaces::wanted(3) else { return };
-    for kind in ["put", "atomics"] {
+    for kind in ["put", "atomics", GO_ON] {
         let cut = || namespaces.cut(2).expect("a link can be cut");
         let report = lose_a_host(over_ofi(launch(&namespaces, 1)), kind, cut);
         survived(&report);

@@ -110,6 +110,20 @@ mod threads_over_nic_on_two_nodes {
     for_each_test!(cases);
 }
 
+/// Five ranks on two nodes whose servers execute all atomics, near ones too, and do not heed those
+/// of the processor.
+mod threads_over_nic_apart {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run("nic", stringify!($name), local(5).nodes(2).server("nic-apart"))
+            })*
+        };
+    }
+    for_each_test!(cases);
+}
+
 /// Four nodes that reach each other over libfabric only: its TCP, or the provider that the
 /// environment names.
 mod threads_over_ofi {

@@ -2,6 +2,7 @@
 //! nothing is left of a process; for pages a browser.
 
 pub mod browser;
+pub mod faults;
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -81,6 +82,13 @@ pub fn one_node(_: &mut Options) {}
 pub fn two_nodes(options: &mut Options) {
     options.fabric = Kind::Nic;
     options.nodes = Some(2);
+}
+
+/// Puts a job on two nodes whose network has atomics of its own, which do not heed those of the
+/// processor.
+pub fn two_nodes_apart(options: &mut Options) {
+    two_nodes(options);
+    options.server = Some("nic-apart".into());
 }
 
 /// Puts a job on two nodes, over libfabric.
