@@ -56,10 +56,17 @@ pub(crate) fn make(root: &Path, debug: bool, runner: &Runner, until: Instant) ->
         fs::remove_dir_all(&tree).with_context(|| format!("cannot empty {}", tree.display()))?;
     }
     fs::create_dir_all(&tree)?;
-    let destination =
-        Destination { staging: Some(&tree), prefix: Path::new("/usr"), libdir: &package.libdir };
+    let destination = Destination {
+        staging: Some(&tree),
+        prefix: Path::new("/usr"),
+        libdir: &package.libdir,
+        keeps_symbols: false,
+    };
     install::run(root, &destination, debug, runner, until)?;
-    package.strip()?;
+    // The installation strips what is not for the test alone.
+    if debug {
+        install::strip(&package.usr(""), &package.libdir, &package.version, false)?;
+    }
     package.arrange()?;
     package.document(root)?;
     package.describe()?;
@@ -102,26 +109,6 @@ impl Package {
         let library =
             |name: &str| self.usr(&self.libdir).join(format!("{name}.so.{}", self.version));
         vec![self.usr("bin/farside"), library("libfarside"), library("libfarside-shmem")]
-    }
-
-    /// Takes away what only debuggers read.
-    fn strip(&self) -> Result<()> {
-        // OpenSHMEM keeps its symbols: by their names, its messages tell the program's frames from
-        // its own.
-        let (named, others): (Vec<PathBuf>, Vec<PathBuf>) = self
-            .binaries()
-            .into_iter()
-            .partition(|path| path.to_string_lossy().contains("libfarside-shmem"));
-        output(Command::new("strip").arg("--strip-unneeded").args(others))?;
-        let archives = ["libfarside.a", "libfarside-shmem.a"];
-        let archives = archives.map(|name| self.usr(&self.libdir).join(name));
-        output(
-            Command::new("strip")
-                .args(["--strip-debug", "--enable-deterministic-archives"])
-                .args(named)
-                .args(archives),
-        )?;
-        Ok(())
     }
 
     /// Moves and compresses what Debian has elsewhere, or otherwise.

@@ -1,11 +1,14 @@
 //! Installing everything under a prefix, and writing the C header.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use rustix::fs::Mode;
 
 use crate::outside::target;
 use crate::process::{Runner, Task};
@@ -28,6 +31,14 @@ pub(crate) struct Destination<'a> {
     pub(crate) prefix: &'a Path,
     /// Where the libraries are, below the prefix.
     pub(crate) libdir: &'a str,
+    /// Whether what only debuggers read is put beside what is installed: packages have none of it.
+    pub(crate) keeps_symbols: bool,
+}
+
+/// Returns the directory that `DESTDIR` says stands for `/`.
+pub(crate) fn staging(destdir: Option<OsString>) -> Result<Option<PathBuf>> {
+    let named = destdir.filter(|destdir| !destdir.is_empty());
+    named.map(|destdir| Ok(std::path::absolute(destdir)?)).transpose()
 }
 
 impl Destination<'_> {
@@ -52,6 +63,8 @@ pub(crate) fn run(
     runner: &Runner,
     until: Instant,
 ) -> Result<()> {
+    // What is installed is for everybody, whoever installs it.
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     let (profile, built) = if debug { ("dev", "debug") } else { ("release", "release") };
     // One after the other: together, the libraries would have the features of the command. And of
     // the libraries only the kind that the others are made of: beside an `rlib`, cargo does not
@@ -77,17 +90,9 @@ pub(crate) fn run(
     }
     fs::copy(built.join("farside"), &farside)
         .with_context(|| format!("cannot write {}", farside.display()))?;
+    fs::set_permissions(&farside, Permissions::from_mode(0o755))?;
     output(Command::new(&farside).arg("man").arg(prefix.join("share/man/man1")))?;
-    for (shell, path) in [
-        ("bash", "share/bash-completion/completions/farside"),
-        ("zsh", "share/zsh/site-functions/_farside"),
-        ("fish", "share/fish/vendor_completions.d/farside.fish"),
-    ] {
-        let path = prefix.join(path);
-        fs::create_dir_all(path.parent().unwrap_or(&prefix))?;
-        fs::write(&path, output(Command::new(&farside).args(["completions", shell]))?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    write_completions(&farside, &prefix)?;
     copy_documents(root, &prefix.join("share/doc/farside"))?;
     let version = manifest_value(root, "version").context("the workspace has no version")?;
     for (package, archive) in [("capi", "libfarside_c.a"), ("shmem", "libfarside_shmem.a")] {
@@ -102,6 +107,9 @@ pub(crate) fn run(
             Some(staging) => command.env("DESTDIR", staging).arg(destination.prefix),
         })?;
     }
+    if !debug {
+        strip(&prefix, destination.libdir, &version, destination.keeps_symbols)?;
+    }
     println!("installed farside {version} under {}", prefix.display());
     if destination.staging.is_none() {
         say_what_to_set(&prefix, destination.libdir);
@@ -113,12 +121,63 @@ pub(crate) fn run(
     Ok(())
 }
 
+/// Writes what completes the words of the command in the shells that people use.
+fn write_completions(farside: &Path, prefix: &Path) -> Result<()> {
+    for (shell, path) in [
+        ("bash", "share/bash-completion/completions/farside"),
+        ("zsh", "share/zsh/site-functions/_farside"),
+        ("fish", "share/fish/vendor_completions.d/farside.fish"),
+    ] {
+        let path = prefix.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(prefix))?;
+        fs::write(&path, output(Command::new(farside).args(["completions", shell]))?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Takes away what only debuggers read from what was installed under a prefix. Kept, it is in
+/// directories called `.debug` beside the files, where debuggers look for it.
+pub(crate) fn strip(prefix: &Path, libdir: &str, version: &str, keeps: bool) -> Result<()> {
+    let libraries = prefix.join(libdir);
+    let library = |name: &str| libraries.join(format!("{name}.so.{version}"));
+    let archives = ["libfarside.a", "libfarside-shmem.a"].map(|name| libraries.join(name));
+    // OpenSHMEM keeps its symbols: by their names, its messages tell the program's frames from its
+    // own.
+    let files = [
+        (prefix.join("bin/farside"), "--strip-unneeded"),
+        (library("libfarside"), "--strip-unneeded"),
+        (library("libfarside-shmem"), "--strip-debug"),
+    ];
+    for (file, how) in files {
+        let name = file.file_name().context("a file has a name")?.to_string_lossy();
+        let apart = file.with_file_name(".debug").join(format!("{name}.debug"));
+        if keeps {
+            fs::create_dir_all(apart.parent().unwrap_or(prefix))?;
+            output(Command::new("objcopy").arg("--only-keep-debug").arg(&file).arg(&apart))?;
+        }
+        output(Command::new("strip").arg(how).arg(&file))?;
+        if keeps {
+            let link = format!("--add-gnu-debuglink={}", apart.display());
+            output(Command::new("objcopy").arg(link).arg(&file))?;
+        }
+    }
+    let how = ["--strip-debug", "--enable-deterministic-archives"];
+    output(Command::new("strip").args(how).args(archives)).map(drop)
+}
+
 /// Copies the documents to a directory, in which each has the path that it has in the sources: by
 /// that, help and messages name them.
 fn copy_documents(root: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
-    fs::copy(root.join("README.md"), to.join("README.md"))?;
+    copy_document(&root.join("README.md"), &to.join("README.md"))?;
     copy_directory(&root.join("docs"), &to.join("docs"))
+}
+
+/// Copies a document that everybody may read.
+fn copy_document(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).with_context(|| format!("cannot write {}", to.display()))?;
+    Ok(fs::set_permissions(to, Permissions::from_mode(0o644))?)
 }
 
 fn copy_directory(from: &Path, to: &Path) -> Result<()> {
@@ -128,9 +187,7 @@ fn copy_directory(from: &Path, to: &Path) -> Result<()> {
         let (path, to) = (entry.path(), to.join(entry.file_name()));
         match path.is_dir() {
             true => copy_directory(&path, &to)?,
-            false => {
-                fs::copy(&path, &to).with_context(|| format!("cannot write {}", to.display()))?;
-            }
+            false => copy_document(&path, &to)?,
         }
     }
     Ok(())
@@ -188,6 +245,19 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_written_below_the_directory_that_stands_for_the_root() {
+        let scratch = tempfile::tempdir().unwrap();
+        let staging = staging(Some(scratch.path().into())).unwrap();
+        let prefix = Path::new("/usr");
+        let staging = staging.as_deref();
+        let destination = Destination { staging, prefix, libdir: "lib", keeps_symbols: true };
+        let made = destination.make().unwrap();
+        assert_eq!(made, scratch.path().canonicalize().unwrap().join("usr"));
+        assert_eq!(super::staging(Some(OsString::new())).unwrap(), None);
+        assert_eq!(super::staging(None).unwrap(), None);
+    }
 
     #[test]
     fn documents_are_where_the_help_says() {

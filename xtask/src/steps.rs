@@ -364,11 +364,16 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
             .chain(FEATURES.iter().map(|feature| {
                 cargo(&format!("check -p farside --no-default-features --features {feature}"))
             }))
+            // What the fuzzer calls; with other flags everything is built once more.
+            .chain([cargo("check -p farside-nic")
+                .variable("RUSTFLAGS", "--cfg fuzzing")
+                .variable("CARGO_TARGET_DIR", &target("fuzzing"))])
             .collect(),
         // What the tests build, with the same features.
         Step::Build => vec![cargo("build --workspace --exclude farside-python --all-targets")],
         Step::Test => vec![
-            tests("test --workspace --exclude farside-python --all-targets")
+            // All failures at once: the next run takes as long as this one.
+            tests("test --workspace --exclude farside-python --all-targets --no-fail-fast")
                 .variable(works::RECORD, &works::records(root).display().to_string()),
         ],
         Step::Doc => vec![
@@ -398,7 +403,10 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
             let line = format!("run {toolchain} cargo check --workspace");
             vec![Task::new(root, "rustup", &line).variable("CARGO_TARGET_DIR", &target("oldest"))]
         }
-        Step::Deny => vec![cargo("deny check")],
+        Step::Deny => vec![
+            cargo("deny check"),
+            cargo("deny --manifest-path fuzz/Cargo.toml check --config deny.toml"),
+        ],
         Step::Package => vec![cargo(&format!("{PACKAGE} --no-verify"))],
         Step::Semver => vec![cargo(&format!(
             "semver-checks --workspace {UNPUBLISHED} --baseline-rev {}",
@@ -526,8 +534,7 @@ mod tests {
         let line = |step| tasks(step, root, true)[0].to_string();
         assert!(line(Step::Test).contains("FARSIDE_LONG=1"));
         assert!(
-            line(Step::Test)
-                .ends_with("cargo test --workspace --exclude farside-python --all-targets")
+            line(Step::Test).ends_with("--exclude farside-python --all-targets --no-fail-fast")
         );
         assert_eq!(line(Step::Fmt), "cargo fmt --all --check");
         assert!(line(Step::Loom).contains("RUSTFLAGS='--cfg loom'"));

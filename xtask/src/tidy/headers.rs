@@ -25,15 +25,20 @@ const KEY_WITH_TESTS: &str = "Ordering:";
 
 /// Checks the headers of all protocols.
 pub(super) fn check(tree: &Tree, report: &mut Report) {
-    let in_crates = tree.sources.iter().filter(|source| source.path.starts_with("crates/"));
-    let pairs = in_crates.flat_map(|source| source.tokens.windows(2));
-    let functions: BTreeSet<&str> = pairs
-        .filter(|pair| pair[0].text == "fn" && pair[1].is_word())
-        .map(|pair| pair[1].text.as_str())
-        .collect();
+    let functions = functions(tree);
     for source in tree.sources.iter().filter(|source| holds_protocol(source)) {
         check_one(source, &functions, report);
     }
+}
+
+/// The names of all functions in `crates/`.
+pub(super) fn functions(tree: &Tree) -> BTreeSet<&str> {
+    let in_crates = tree.sources.iter().filter(|source| source.path.starts_with("crates/"));
+    let pairs = in_crates.flat_map(|source| source.tokens.windows(2));
+    pairs
+        .filter(|pair| pair[0].text == "fn" && pair[1].is_word())
+        .map(|pair| pair[1].text.as_str())
+        .collect()
 }
 
 fn holds_protocol(source: &Source) -> bool {
@@ -105,7 +110,7 @@ fn values(text: &str) -> Vec<Value> {
 }
 
 /// The plain names between backticks; a path or a call with arguments is no name of a test.
-fn backticked(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn backticked(text: &str) -> impl Iterator<Item = &str> {
     let between = text.split('`').skip(1).step_by(2);
     between.filter(|name| {
         let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

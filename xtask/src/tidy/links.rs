@@ -10,15 +10,12 @@ use super::Report;
 /// The documents at the root; those in `docs` come in addition.
 const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
-/// The directory whose documents are all checked.
+/// The directory whose documents are all checked, those in its folders too.
 const DIRECTORY: &str = "docs/";
 
 /// Checks those of these files of the workspace at `root` that are documents.
 pub(super) fn check(root: &Path, paths: &[String], report: &mut Report) -> Result<()> {
-    let in_docs = |path: &str| {
-        path.strip_prefix(DIRECTORY)
-            .is_some_and(|name| name.ends_with(".md") && !name.contains('/'))
-    };
+    let in_docs = |path: &str| path.starts_with(DIRECTORY) && path.ends_with(".md");
     let is_checked = |path: &&String| DOCUMENTS.contains(&path.as_str()) || in_docs(path);
     for path in paths.iter().filter(is_checked) {
         let text =
@@ -148,13 +145,14 @@ mod tests {
     fn documents_are_found_where_they_are() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path();
-        fs::create_dir_all(root.join("docs")).unwrap();
+        fs::create_dir_all(root.join("docs/part")).unwrap();
         fs::write(root.join("README.md"), "[a](docs/a.md) [b](/docs/a.md) [c](a.md)").unwrap();
         fs::write(root.join("docs/a.md"), "[up](../README.md)\n[wrong](README.md)").unwrap();
+        fs::write(root.join("docs/part/b.md"), "[a](../a.md)\n\n[wrong](a.md)").unwrap();
         let mut report = Report::default();
-        let paths = ["README.md", "docs/a.md"].map(str::to_owned);
+        let paths = ["README.md", "docs/a.md", "docs/part/b.md"].map(str::to_owned);
         check(root, &paths, &mut report).unwrap();
         let places: Vec<_> = report.violations.iter().map(|f| (f.path.as_str(), f.line)).collect();
-        assert_eq!(places, [("README.md", 1), ("docs/a.md", 2)]);
+        assert_eq!(places, [("README.md", 1), ("docs/a.md", 2), ("docs/part/b.md", 3)]);
     }
 }

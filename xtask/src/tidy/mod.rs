@@ -13,6 +13,7 @@ mod layers;
 mod lengths;
 mod links;
 mod packed;
+mod promises;
 mod retired;
 mod source;
 mod unsafe_code;
@@ -30,6 +31,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use self::retired::Retired;
 use self::source::Tree;
+use self::waist::Width;
 
 /// Where the list of the files that may contain `unsafe` is.
 const UNSAFE_LIST: &str = "xtask/unsafe-files.txt";
@@ -60,12 +62,13 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     unsafe_code::check(&tree, &read(root, UNSAFE_LIST)?, &mut report);
     headers::check(&tree, &mut report);
+    promises::check(&tree, &read(root, promises::FILE)?, &mut report);
     packed::check(&tree, &read(root, packed::LIST)?, &mut report);
     links::check(root, &paths, &mut report)?;
-    let waist = root.join(waist::FILE);
-    let waist =
-        fs::read_to_string(&waist).with_context(|| format!("cannot read {}", waist.display()))?;
-    println!("tidy: the waist requires {} methods", waist::check(&waist, &mut report));
+    let of_waist = |document: &Document| document.path.starts_with(waist::FOLDER);
+    let waist: Vec<Document> = documents(root, &paths).into_iter().filter(of_waist).collect();
+    let Width { required, methods } = waist::check(&waist, &mut report);
+    println!("tidy: the waist has {methods} methods, and a fabric must write {required} of them");
     report.print();
     println!(
         "tidy: {} violations, {} warnings in {} source files",
