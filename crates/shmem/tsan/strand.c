@@ -7,6 +7,8 @@
 
 _Thread_local uint32_t farside_strand = 0;
 _Thread_local struct farside_task *farside_task = NULL;
+/* Whether this thread got its strand from a region. */
+static _Thread_local int is_worker = 0;
 static _Thread_local struct farside_task outermost = {
     .created = NO_STRAND, .children = NO_STRAND, .references = 1
 };
@@ -126,7 +128,7 @@ static struct farside_task *make_task(struct farside_team *team, struct farside_
     }
     task->team = team;
     task->parent = parent;
-    task->created = task->children = NO_STRAND;
+    task->created = task->children = task->own = NO_STRAND;
     task->references = 1;
     return task;
 }
@@ -146,6 +148,7 @@ struct farside_task *farside_member_begin(struct farside_team *team, int is_firs
     task->before = farside_strand;
     farside_task = task;
     if (!is_first) {
+        is_worker = 1;
         farside_enter(farside_new(team->begun));
     }
     return task;
@@ -215,6 +218,11 @@ struct farside_task *farside_task_begin(struct farside_task *task)
 {
     struct farside_task *before = farside_task;
     farside_task = task;
+    if (is_worker && farside_strand == 0) {
+        /* A worker runs tasks also at the end of a region, where it has given its strand back. */
+        task->own = farside_new(task->created);
+        farside_enter(task->own);
+    }
     learn(&task->created);
     farside_empty(&task->created);
     for (int i = 0; i < task->depends; i++) {
@@ -231,6 +239,10 @@ void farside_task_end(struct farside_task *task, struct farside_task *before)
     farside_leave(&task->parent->children);
     if (task->team) {
         farside_leave(&task->team->ended);
+    }
+    if (task->own != NO_STRAND) {
+        farside_enter(0);
+        farside_end(task->own);
     }
     farside_task = before;
     struct farside_task *parent = task->parent;

@@ -37,6 +37,7 @@ struct farside_task {
     uint32_t created;  /* what the one knew that made it */
     uint32_t children; /* what its children knew that have ended */
     uint32_t before;   /* the strand that its thread had before */
+    uint32_t own;      /* a strand for it alone, if its thread had none any more */
     unsigned barriers; /* how many it has been in */
     int sections;      /* how many constructs of sections it came to */
     int in_sections;   /* whether it is in one */
