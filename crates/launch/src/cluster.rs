@@ -60,10 +60,12 @@ pub(crate) fn run(launch: &Launch, hosts: &Hosts, console: &Console) -> Result<R
     cluster.finish(result.is_ok());
     cluster.policy.say_rest();
     cluster.say_places();
+    let recording = result.is_ok().then(|| cluster.recording()).flatten();
     let is_short = cluster.is_hurried || cluster.policy.was_cut_short();
+    // What is said after this may be lost.
     console.finish(&mut cluster.signals, is_short);
     result?;
-    let (stdout, recording) = (cluster.printer.kept(), cluster.recording());
+    let stdout = cluster.printer.kept();
     Ok(Report { recording, ..cluster.policy.report(stdout) })
 }
 

@@ -101,6 +101,12 @@ impl<'a> Policy<'a> {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
+    /// Returns whether the ranks were sent a signal that ends them: whoever waits for one of them
+    /// from then on is not stuck.
+    pub(crate) fn has_signalled(&self) -> bool {
+        self.has_signalled
+    }
+
     /// Ranks are stuck: ends the job if that is wanted.
     pub(crate) fn found_stuck(&mut self) {
         if self.launch.stuck_exit && self.ending.is_none() {

@@ -148,6 +148,9 @@ impl Supervisor<'_> {
 
     /// Says what is wrong with the ranks, if they have waited for too long.
     fn look(&mut self) {
+        if self.policy.has_signalled() {
+            self.watcher.iter_mut().for_each(Watcher::end_watch);
+        }
         if let Some(seen) = self.watcher.as_mut().and_then(Watcher::look) {
             self.policy.say(&seen.page);
             if seen.is_stuck {

@@ -48,6 +48,11 @@ impl Watcher {
         seen
     }
 
+    /// Looks no more by itself.
+    pub(crate) fn end_watch(&mut self) {
+        self.watch = None;
+    }
+
     /// Returns what is to be said to a user who asks; `None` if the request is meant for the ranks:
     /// none of them has joined, or it is the second in a row.
     pub(crate) fn answer(&mut self) -> Option<String> {

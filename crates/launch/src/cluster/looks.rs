@@ -145,6 +145,9 @@ fn whole(latest: &Mutex<Snapshot>) -> MutexGuard<'_, Snapshot> {
 impl Cluster<'_> {
     /// Asks the hosts what their ranks do, when that is due, and says what has come of it.
     pub(super) fn look(&mut self) {
+        if self.policy.has_signalled() {
+            self.looks.watch = None;
+        }
         let is_there = |state: State| (State::Started..State::Done).contains(&state);
         if self.looks.is_due() {
             let there = self.remotes.iter().filter(|remote| is_there(remote.state));
