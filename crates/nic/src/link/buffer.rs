@@ -146,9 +146,9 @@ mod tests {
         assert_eq!(repeated[2], [1, 2, 7, 7, 7], "copied once");
     }
 
-    /// The memory of another rank, say, which writes it although it must not.
-    #[test]
-    fn a_repetition_is_sealed_anew_with_what_it_carries() {
+    /// Sends a packet whose source, the memory of another rank say, is written afterwards although
+    /// it must not be, and repeats it twice; `between` is called once the source has changed.
+    fn repeated_after_a_change(between: impl Fn(&mut Sender)) -> Vec<Vec<u8>> {
         const LATER_NS: u64 = 1_000_000_000;
         let source = Box::into_raw(Box::new([7u8; 3]));
         let mut sender: Sender = Sender::new();
@@ -159,6 +159,7 @@ mod tests {
         );
         // SAFETY: as above.
         unsafe { (*source)[1] = 9 };
+        between(&mut sender);
         let sum = |packet: &[u8]| packet[1..].iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
         let mut repeated = Vec::new();
         for round in [1, 3] {
@@ -173,9 +174,20 @@ mod tests {
             // SAFETY: as above.
             unsafe { (*source)[2] = 8 };
         }
-        assert_eq!(repeated, [[25, 2, 7, 9, 7]; 2]);
         drop(sender);
         // SAFETY: it was made of a box, and nobody uses it any more.
         drop(unsafe { Box::from_raw(source) });
+        repeated
+    }
+
+    #[test]
+    fn a_repetition_is_sealed_anew_with_what_it_carries() {
+        assert_eq!(repeated_after_a_change(|_| {}), [[25, 2, 7, 9, 7]; 2]);
+    }
+
+    #[test]
+    fn a_repetition_of_what_was_taken_over_is_sealed_anew() {
+        let repeated = repeated_after_a_change(|sender| sender.take_over(|part| part.is_none()));
+        assert_eq!(repeated, [[25, 2, 7, 9, 7]; 2]);
     }
 }

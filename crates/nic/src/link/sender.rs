@@ -76,9 +76,11 @@ struct Record {
     packet: Vec<u8>,
     /// The end of the packet, while it is lent.
     loan: Option<Loan>,
-    /// Whether the packet has a copy of what is lent. Its lender may change that, although it must
-    /// not: then the tag is not that of what was sent, and no repetition would be accepted.
+    /// Whether the packet has a copy of what is lent.
     is_copied: bool,
+    /// Whether the tag of the packet may not be that of the copy: the lender may have changed the
+    /// bytes since they were sent, although it must not. No repetition would be accepted then.
+    needs_seal: bool,
     /// What has carried it last.
     carrier: Carrier,
     /// Whether it, or its answer, is too long for a datagram of the path.
@@ -249,6 +251,7 @@ impl<V: Variant> Sender<V> {
             packet,
             loan,
             is_copied: false,
+            needs_seal: false,
             carrier,
             is_long,
             wants_answer,
@@ -272,10 +275,9 @@ impl<V: Variant> Sender<V> {
     /// Copies what is still lent for the parts that `whose` selects, and returns the loans.
     pub(crate) fn take_over(&mut self, mut whose: impl FnMut(Option<u32>) -> bool) {
         for record in &mut self.records {
-            if let Some(loan) = record.loan.take_if(|loan| whose(loan.part()))
-                && !record.is_copied
-            {
-                record.packet.extend_from_slice(loan.bytes());
+            if record.loan.as_ref().is_some_and(|loan| whose(loan.part())) {
+                record.copy_loan();
+                record.loan = None;
             }
         }
     }
@@ -370,9 +372,8 @@ impl<V: Variant> Sender<V> {
             record.next_then = self.next;
             self.unclear = self.next;
             self.repeated += 1;
-            if let Some(loan) = record.loan.as_ref().filter(|_| !record.is_copied) {
-                record.packet.extend_from_slice(loan.bytes());
-                record.is_copied = true;
+            record.copy_loan();
+            if std::mem::take(&mut record.needs_seal) {
                 seal(&mut record.packet);
             }
             record.carrier = send(&record.packet, record.is_long && stream.is_stream());
@@ -409,6 +410,14 @@ impl<V: Variant> Sender<V> {
 }
 
 impl Record {
+    /// Copies what is lent into the packet, once.
+    fn copy_loan(&mut self) {
+        if let Some(loan) = self.loan.as_ref().filter(|_| !self.is_copied) {
+            self.packet.extend_from_slice(loan.bytes());
+            (self.is_copied, self.needs_seal) = (true, true);
+        }
+    }
+
     /// Returns whether the record is not needed any more.
     fn is_closed<V: Variant>(&self, executed: u64) -> bool {
         self.number <= executed && (self.answered || !self.wants_answer || !V::AWAITS_ANSWERS)
