@@ -404,6 +404,22 @@ fn a_program_with_operations_of_changing_order_is_refused() {
     assert!(problem.contains("does not do the same in every run"), "{problem}");
 }
 
+/// The same, where only a value differs.
+#[test]
+fn a_program_that_puts_changing_values_is_refused() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let fickle = program(
+        |world| world.words(1),
+        |world, words| {
+            let value = if world.rank() == Rank(0) { RUNS.fetch_add(1, SeqCst) } else { 0 };
+            world.put_value(value.into(), words.at(Rank(0), 0))
+        },
+    );
+    let report = exhaustive(&ranks(2, None), &fickle, Reduction::Sources, 1000);
+    let problem = report.failure.expect("the program differs").problem;
+    assert!(problem.contains("has other values now"), "{problem}");
+}
+
 /// A handler that panics fails the run, which can be seen again.
 #[test]
 fn a_handler_that_panics_fails_the_run() {

@@ -212,16 +212,16 @@ impl fmt::Display for Unseen {
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// A put of so many bytes lands at a rank.
-    Put(u64, Rank),
+    /// A put of so many bytes, with this digest, lands at a rank.
+    Put(u64, Rank, u64),
     /// A get reads at a rank.
     Get(Rank),
-    /// An accumulate lands at a rank.
-    Accumulate(Rank),
+    /// An accumulate of operands with this digest lands at a rank.
+    Accumulate(Rank, u64),
     /// An atomic is executed on a word.
     Atomic(Atomic, Word),
-    /// A handler runs at a node.
-    Call(HandlerId, Node),
+    /// A handler runs at a node, with arguments of this digest.
+    Call(HandlerId, Node, u64),
     /// A waiter sees that its word is as it should be.
     Wait,
     /// A rank reads or writes memory of its own by plain instructions.
@@ -262,11 +262,11 @@ impl fmt::Display for Event {
             write!(f, "{}: ", self.id.rank)?;
         }
         match self.what {
-            What::Put(bytes, _) => write!(f, "put of {bytes} bytes lands{}", self.place()),
+            What::Put(bytes, ..) => write!(f, "put of {bytes} bytes lands{}", self.place()),
             What::Get(_) => write!(f, "get reads{}", self.place()),
-            What::Accumulate(_) => write!(f, "accumulate lands{}", self.place()),
+            What::Accumulate(..) => write!(f, "accumulate lands{}", self.place()),
             What::Atomic(op, _) => write!(f, "{}{}", Operation(op), self.place()),
-            What::Call(handler, node) => write!(f, "call of handler {} at {node}", handler.0),
+            What::Call(handler, node, _) => write!(f, "call of handler {} at {node}", handler.0),
             What::Wait => write!(f, "sees its word{}", self.place()),
             What::Own => write!(f, "{} its own memory{}", self.verb(), self.place()),
             What::Register => write!(f, "registers memory{}", self.place()),

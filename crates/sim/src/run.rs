@@ -340,7 +340,9 @@ impl Driver {
         let at = self.at;
         let event = &self.steps[at].event;
         if !self.machine.borrow().may_happen(event) {
-            return Some(Verdict::Failed(differs(at, Some(event), None)));
+            let events = self.machine.borrow().enabled();
+            let now = events.iter().find(|now| now.id == event.id);
+            return Some(Verdict::Failed(differs(at, Some(event), now)));
         }
         let id = event.id;
         self.at += 1;
@@ -528,7 +530,11 @@ fn learn(clock: &mut Bits, steps: &[Step], learned: &[usize]) {
 /// beginning.
 pub(crate) fn differs(at: usize, then: Option<&Event>, now: Option<&Event>) -> String {
     let then = then.map_or("something else".to_owned(), Event::to_string);
-    let now = now.map_or("is not possible now".to_owned(), |now| format!("now is \"{now}\""));
+    let now = match now.map(Event::to_string) {
+        Some(now) if now == then => "has other values now".to_owned(),
+        Some(now) => format!("now is \"{now}\""),
+        None => "is not possible now".to_owned(),
+    };
     format!(
         "the program does not do the same in every run: step {} was \"{then}\", and {now}; what \
          outlives a run, clocks and random numbers, such as those of a hash map, make it differ",

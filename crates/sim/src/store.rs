@@ -528,16 +528,23 @@ impl Body {
         segment.0.rotate_left(32) ^ (offset / 64)
     }
 
-    /// Returns a description for people to read.
+    /// Returns a description for people to read, and to compare runs by.
     pub(crate) fn what(&self, target: Rank) -> What {
         match self {
-            Body::Put { bytes, .. } => What::Put(bytes.len() as u64, target),
+            Body::Put { bytes, .. } => What::Put(bytes.len() as u64, target, digest(bytes)),
             Body::Get { .. } => What::Get(target),
-            Body::Accumulate(_) => What::Accumulate(target),
+            Body::Accumulate(body) => What::Accumulate(target, digest(&body.bytes)),
             Body::Atomic { at, op } => What::Atomic(*op, *at),
-            Body::Call { handler, node, .. } => What::Call(*handler, *node),
+            Body::Call { handler, node, bytes } => What::Call(*handler, *node, digest(bytes)),
         }
     }
+}
+
+/// Tells what an operation carries from what it carried in another run.
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 impl Part {
