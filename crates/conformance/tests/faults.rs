@@ -4,7 +4,8 @@
 #[path = "faults/programs.rs"]
 mod programs;
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use farside::{Error, Local, Lock, Rank, Result, World, lock};
@@ -60,7 +61,8 @@ fn trial(nodes: u32, program: Program, after: After, faults: Arc<Faults>) -> Out
         let _ = sender.send(local.run(run));
     });
     let (counts, problem) = match receiver.recv_timeout(DEADLINE) {
-        Err(_) => (false, Some("hangs".into())),
+        Err(RecvTimeoutError::Timeout) => (false, Some("hangs".into())),
+        Err(RecvTimeoutError::Disconnected) => (false, Some("panics".into())),
         Ok(Ok(errors)) => {
             let is_told = |error: &Error| matches!(error, Error::PeerFailed { .. });
             let has_failed = errors.iter().flatten().flatten().any(is_told);
@@ -142,6 +144,7 @@ const KEPT: &str = "segments:";
 fn every_fault(name: &str, (kind, after): (Kind, After), program: Program) {
     let points = if is_long() { Points::Most } else { Points::Few };
     let (count, problems) = try_all(name, (kind, after), points, program);
+    assert!(count > 0, "{name} has no call that could fail");
     println!("{name}, {kind:?}: {count} points, {} left something behind", problems.len());
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
@@ -189,7 +192,7 @@ mod allocations {
 
     each_fails! {
         Allocation, Again: map locked_map fixed locked_fixed locks epochs locked_epochs array
-        aggregator pages collectives loads_half_a_map
+        aggregator pages collectives long_collectives loads_half_a_map
     }
 
     #[test]
@@ -202,7 +205,7 @@ mod allocations {
 mod operations {
     use super::*;
 
-    each_fails! { Operation, Again: map epochs array aggregator pages collectives }
+    each_fails! { Operation, Again: map epochs array aggregator pages collectives long_collectives }
     // Whoever fails between taking a place in a queue and giving it back must end.
     each_fails! { Operation, Ends: locked_map fixed locked_fixed locks locked_epochs }
 
@@ -218,7 +221,7 @@ mod operations {
 mod answers {
     use super::*;
 
-    each_fails! { Answer, Again: epochs array aggregator pages collectives }
+    each_fails! { Answer, Again: epochs array aggregator pages collectives long_collectives }
 }
 
 /// A team gives all of its memory back, also the words of what was made on it.

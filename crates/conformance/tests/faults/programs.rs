@@ -102,6 +102,24 @@ pub(crate) fn collectives(world: &World) -> Result<()> {
     })
 }
 
+/// Collectives so long that members of several nodes expose what they have, and fetch it from each
+/// other. Who has no error has the right result.
+pub(crate) fn long_collectives(world: &World) -> Result<()> {
+    const LONG: usize = 33_001;
+    let (me, size) = (u64::from(world.rank().0), u64::from(world.size()));
+    let mut sum = vec![me; LONG];
+    world.all_reduce(&mut sum, |a, b| a + b)?;
+    assert!(sum.iter().all(|&sum| sum == size * (size - 1) / 2), "a wrong sum");
+    let all = world.all_gather(&vec![me; LONG])?;
+    assert!(all.chunks_exact(LONG).zip(0..).all(|(of, rank)| of.iter().all(|&of| of == rank)));
+    let sent: Vec<u64> =
+        world.ranks().flat_map(|to| vec![4 * me + u64::from(to.0); LONG]).collect();
+    let received = world.all_to_all(&sent)?;
+    let mut of_each = received.chunks_exact(LONG).zip(0..);
+    assert!(of_each.all(|(of, rank)| of.iter().all(|&of| of == 4 * rank + me)));
+    Ok(())
+}
+
 /// A file that ends too early: the map is made, and given back.
 pub(crate) fn loads_half_a_map(world: &World) -> Result<()> {
     let path = format!("{}/half-a-map-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());

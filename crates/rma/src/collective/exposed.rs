@@ -89,6 +89,8 @@ pub(crate) fn all_reduce(
         // Nobody else has read this part of the room, or will before all have met.
         team.context().put_own(&room, mine.start as u64, &data[mine.clone()])
     });
+    // Nobody takes what this member has not folded.
+    team.told(made)?;
     team.barrier()?;
     let mut rest = &mut *data;
     let mut parts = Vec::with_capacity(size);
@@ -99,7 +101,7 @@ pub(crate) fn all_reduce(
             parts.push((rank, slice(member).start, into));
         }
     }
-    let fetched = made.and_then(|()| get_all(team, &room, parts.into_iter()));
+    let fetched = get_all(team, &room, parts.into_iter());
     team.barrier().and(fetched)
 }
 
