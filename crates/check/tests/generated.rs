@@ -10,7 +10,13 @@ fn count(usual: usize) -> usize {
     if std::env::var_os("FARSIDE_LONG").is_some() { 50 * usual } else { usual }
 }
 
+/// Returns other programs with each `FARSIDE_TEST_SEED`.
+fn of_today(seed: u64) -> u64 {
+    farside_testing::seed().wrapping_mul(1000) + seed
+}
+
 fn compare(seed: u64, programs: usize, generate: impl Fn(&mut SplitMix) -> Litmus) {
+    let seed = of_today(seed);
     let mut random = SplitMix::new(seed);
     for _ in 0..programs {
         let litmus = generate(&mut random);
@@ -33,6 +39,7 @@ fn the_simulator_shows_what_the_axioms_allow_and_nothing_else() {
 /// Those with too many schedules do not count.
 fn compare_reductions(seed: u64, programs: usize, ranks: u32, operations: usize) {
     const RUNS_MAX: u64 = 5_000;
+    let seed = of_today(seed);
     let (mut random, mut compared) = (SplitMix::new(seed), 0);
     while compared < programs {
         let litmus = Litmus::random_direct(&mut random, ranks, operations);
@@ -49,7 +56,9 @@ fn compare_reductions(seed: u64, programs: usize, ranks: u32, operations: usize)
         );
         compared += 1;
     }
-    println!("{compared} programs of {ranks} ranks with up to {operations} operations each");
+    println!(
+        "seed {seed}: {compared} programs of {ranks} ranks with up to {operations} operations each"
+    );
 }
 
 #[test]

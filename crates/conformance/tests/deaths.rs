@@ -125,7 +125,7 @@ fn survivors_that_fail_or_abort_name_the_victim() {
             .expect("the environment is in order");
         let launch = launch.options(|options| {
             if nodes > 1 {
-                options.fabric = Kind::Nic;
+                options.fabric = if kill % 4 < 2 { Kind::Nic } else { Kind::Ofi };
                 options.nodes = Some(nodes);
             }
         });

@@ -1,7 +1,7 @@
 //! Shared memory, as a program sees it.
 
 use std::ops::Range;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -359,8 +359,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         body: impl FnOnce(&mut Self, Range<usize>) -> Result<()>,
     ) -> Result<()> {
         let part = self.part_of(range);
-        let done = body(self, part);
-        self.meet_and_agree(done)
+        self.meet_after(|dsm| body(dsm, part))
     }
 
     /// Like [`Dsm::parallel_for`], and returns the sum of what `body` has returned on all ranks.
@@ -371,10 +370,22 @@ impl<'w, V: Variant> Dsm<'w, V> {
         body: impl FnOnce(&mut Self, Range<usize>) -> Result<T>,
     ) -> Result<T> {
         let part = self.part_of(range);
-        let done = body(self, part);
-        let mut sum = [self.meet_and_agree(done)?];
+        let mut sum = [self.meet_after(|dsm| body(dsm, part))?];
         self.world.all_sum(&mut sum)?;
         Ok(sum[0])
+    }
+
+    /// Does this rank's part, and meets the others. They wait for it also if it panics, which the
+    /// program may catch.
+    fn meet_after<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        match catch_unwind(AssertUnwindSafe(|| part(self))) {
+            Ok(done) => self.meet_and_agree(done),
+            Err(panic) => {
+                let panicked = "this rank's part of a parallel loop has panicked".into();
+                let _ = self.meet_and_agree::<T>(Err(Error::InvalidState(panicked)));
+                resume_unwind(panic)
+            }
+        }
     }
 
     /// Meets the others, and fails if any rank has failed. One for which the barrier alone failed

@@ -52,9 +52,10 @@ impl<V: Variant> Coherence<'_, V> {
         self.context.store(self.memory.lock(self.me, lock, STATES + turn), HELD)?;
         let manager = Rank(lock % self.ranks);
         let mine = (u64::from(self.me.0) + 1) * 2 + turn as u64;
+        // Also if the swap fails: it may have been carried out, and others ask this rank then.
+        self.lock_state.held[lock as usize] = true;
         let before = self.context.swap(self.memory.lock(manager, lock, TAIL), mine)?;
         self.count(2, 8);
-        self.lock_state.held[lock as usize] = true;
         let last = Rank(((before / 2) as u32).wrapping_sub(1));
         if before == 0 || last == self.me {
             return Ok(());

@@ -101,8 +101,7 @@ impl<'t> TwoSided<'t> {
     }
 
     pub(crate) fn free(self, team: &Team<'_>) -> Result<()> {
-        self.mail.free(team)?;
-        self.numbers.free(team)
+        self.mail.free(team).and(self.numbers.free(team))
     }
 
     /// Begins to queue for a member.

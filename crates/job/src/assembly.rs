@@ -298,10 +298,16 @@ fn attend(
             }
         }
     };
-    let watch = Watch::start(&others, ended)?;
-    let serves = host.filter(|_| plan.options.fabric != Kind::Shm);
-    let attendance = Attendance { me, job: job.clone(), serves, _watch: watch };
-    enter(plan.options.fabric, job, me, Some(Box::new(attendance)))
+    let entered = Watch::start(&others, ended).and_then(|watch| {
+        let serves = host.clone().filter(|_| plan.options.fabric != Kind::Shm);
+        let attendance = Attendance { me, job: job.clone(), serves, _watch: watch };
+        enter(plan.options.fabric, job.clone(), me, Some(Box::new(attendance)))
+    });
+    // The others would wait for a rank that lives and never joins.
+    entered.inspect_err(|_| match &host {
+        Some(host) => host.declare_lost(me, ExitCause::Failed),
+        None => job.declare_lost(me, ExitCause::Failed),
+    })
 }
 
 impl Drop for Attendance {

@@ -130,9 +130,9 @@ fn under_lock(
 /// Runs an update that one step cannot make, under the lock of the memory's owner: memory that is
 /// not there fails one call, not all others.
 fn while_locked(runtime: &Runtime, owner: Rank, update: impl FnOnce() -> Result<()>) -> Result<()> {
-    let _held = runtime.hold(owner, LOCK)?;
+    let held = runtime.hold(owner, LOCK)?;
     let updated = update();
-    updated.and(runtime.world.flush(owner))
+    updated.and(runtime.world.flush(owner)).and(held.release())
 }
 
 /// Combines numbers of `from` with those of the target, and writes what was there before to

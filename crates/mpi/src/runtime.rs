@@ -169,9 +169,17 @@ pub(crate) struct Held<'a> {
     word: Place<'a, u64>,
 }
 
+impl Held<'_> {
+    /// Gives the word back. Whoever wants it waits as long as that fails, so the caller must know.
+    pub(crate) fn release(self) -> Result<()> {
+        let held = std::mem::ManuallyDrop::new(self);
+        held.world.store(held.word, 0)
+    }
+}
+
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // A rank that is lost needs its words no more.
+        // After an error, which says enough. A rank that is lost needs its words no more.
         let _ = self.world.store(self.word, 0);
     }
 }

@@ -81,7 +81,7 @@ impl Service {
         pieces: &[Piece],
         mut way: Way<'_>,
     ) -> Result<()> {
-        let _taken = runtime.hold(rank, TAKEN)?;
+        let taken = runtime.hold(rank, TAKEN)?;
         let chunks = pieces.iter().flat_map(|piece| {
             (0..piece.bytes).step_by(DATA_BYTES).map(move |at| Piece {
                 address: piece.address.wrapping_add(at),
@@ -104,7 +104,7 @@ impl Service {
             }
             done += bytes;
         }
-        Ok(())
+        taken.release()
     }
 }
 

@@ -249,12 +249,13 @@ impl Endpoint {
     fn abandon_the_lost(&self) {
         let topology = self.topology();
         for node in (0..topology.nodes()).map(Node) {
-            if topology
-                .ranks_of(node)
-                .iter()
-                .all(|&rank| matches!(self.peer_state(rank), PeerState::Lost(_)))
-            {
-                self.endpoint.with(|transfers| transfers.abandon(node));
+            let loss = |rank| match self.peer_state(rank) {
+                PeerState::Lost(how) => Some(Error::RankLost { rank, how }),
+                _ => None,
+            };
+            if topology.ranks_of(node).iter().all(|&rank| loss(rank).is_some()) {
+                let error = |rank| loss(rank).unwrap_or_else(|| Error::Internal("back".into()));
+                self.endpoint.with(|transfers| transfers.abandon(node, error));
             }
         }
     }
@@ -314,7 +315,12 @@ impl Endpoint {
     fn begin(&self, peer: Rank, begin: impl FnOnce(&mut Transfers) -> u64) -> Result<u64> {
         let has_room = || self.endpoint.with(|transfers| transfers.fetching() < FETCHES_MAX);
         if !has_room() {
-            self.drive_until(peer, has_room)?;
+            self.drive_until(peer, || {
+                if self.any_lost() {
+                    self.abandon_the_lost();
+                }
+                has_room()
+            })?;
         }
         let ticket = self.endpoint.begin(begin);
         self.inner.start_progress();

@@ -483,13 +483,16 @@ impl Transfers {
         self.failures.remove(&rank)
     }
 
-    /// Abandons what is under way to a lost node.
-    pub(crate) fn abandon(&mut self, node: Node) {
+    /// Abandons what is under way to a node of which all ranks are lost: `error` says how each was.
+    pub(crate) fn abandon(&mut self, node: Node, error: impl Fn(Rank) -> Error) {
         let toward = self.nodes.entry(node).or_default();
         if !std::mem::replace(&mut toward.is_lost, true) {
             self.under_way = self.under_way.saturating_sub(toward.under_way);
         }
-        self.queued.retain(|queued| queued.to.node != node);
+        // None of them counts as under way any more: others would wait for their room.
+        while let Some(at) = self.queued.iter().position(|queued| queued.to.node == node) {
+            self.fail_queued(at, error(self.queued[at].to.rank));
+        }
         self.changed.retain(|(to, _)| *to != node);
         self.landed.remove(&node);
     }

@@ -116,8 +116,9 @@ impl Transport for Ofi {
 
 /// The segments of a node that peers reach without its agent, or that the provider has refused.
 pub(crate) struct Registrations {
-    endpoint: Arc<OfiTransportEndpoint>,
+    /// They are closed before the endpoint that they may be bound to.
     known: FxHashMap<(Rank, SegmentId), Known>,
+    endpoint: Arc<OfiTransportEndpoint>,
 }
 
 /// How far a segment's registration has come.

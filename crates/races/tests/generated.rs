@@ -221,7 +221,8 @@ fn the_checker_finds_what_is_a_race_in_some_run_and_nothing_else() {
         None => 1000,
     };
     let checkers = [2, 3].map(|ranks| Checker::for_runs(ranks).unwrap());
-    let mut random = SplitMix::new(40);
+    let seed = farside_testing::seed();
+    let mut random = SplitMix::new(seed.wrapping_mul(1000) + 40);
     let (mut racy, mut cut_off, mut wrong) = (0, 0, Vec::new());
     for number in 0..programs {
         let program = Program::random(&mut random);
@@ -236,7 +237,7 @@ fn the_checker_finds_what_is_a_race_in_some_run_and_nothing_else() {
         }
     }
     println!(
-        "{programs} programs, {racy} with a race, {cut_off} cut off, {} judged wrongly",
+        "seed {seed}: {programs} programs, {racy} with a race, {cut_off} cut off, {} judged wrongly",
         wrong.len()
     );
     for (number, program, has_race, is_reported) in wrong.iter().take(20) {

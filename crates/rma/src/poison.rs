@@ -59,15 +59,29 @@ impl Poison {
         }
     }
 
-    /// Whether it is about the collective with this number. No member is ever half of all numbers
-    /// ahead of another.
-    pub(crate) fn concerns(self, sequence: u32) -> bool {
+    /// Whether it concerns collectives that another does not.
+    pub(crate) fn is_before(self, other: Poison) -> bool {
+        match (self.since(), other.since()) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(since), Some(_)) => !other.concerns(since),
+        }
+    }
+
+    /// The first collective that it concerns; `None` if it concerns all.
+    fn since(self) -> Option<u32> {
         match self {
             Poison::Disagreement { since, .. }
             | Poison::HasLeft { since, .. }
-            | Poison::Failed { since, .. } => sequence.wrapping_sub(since) as i32 >= 0,
-            Poison::Lost(_) => true,
+            | Poison::Failed { since, .. } => Some(since),
+            Poison::Lost(_) => None,
         }
+    }
+
+    /// Whether it is about the collective with this number. No member is ever half of all numbers
+    /// ahead of another.
+    pub(crate) fn concerns(self, sequence: u32) -> bool {
+        self.since().is_none_or(|since| sequence.wrapping_sub(since) as i32 >= 0)
     }
 }
 
@@ -110,6 +124,20 @@ mod tests {
         let words: std::collections::BTreeSet<u64> =
             all().into_iter().map(Poison::to_bits).collect();
         assert_eq!(words.len(), all().len(), "no two share a word");
+    }
+
+    #[test]
+    fn the_earlier_of_two_poisons_stands() {
+        let left = |since| Poison::HasLeft { rank: Rank(3), since };
+        let failed = |since| Poison::Failed { rank: Rank(1), class: ErrorClass::Memory, since };
+        let lost = Poison::Lost(Loss { rank: Rank(3), how: ExitCause::Silent });
+        for since in [0, 1, 1000, u32::MAX] {
+            let next = since.wrapping_add(1);
+            assert!(left(since).is_before(failed(next)) && !failed(next).is_before(left(since)));
+            assert!(!left(since).is_before(failed(since)));
+            assert!(lost.is_before(left(since)) && !left(since).is_before(lost));
+        }
+        assert!(!lost.is_before(lost));
     }
 
     #[test]

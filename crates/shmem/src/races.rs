@@ -220,9 +220,12 @@ pub(crate) fn acquired(runtime: &Runtime, ivar: *const c_void, bytes: usize, cal
     let (offset, width) = if bytes == 8 { (offset, Width::W64) } else { (offset & !3, Width::W32) };
     let (is_put, is_nonblocking, atomicity) = (false, false, Atomicity::default());
     let foreign = Foreign { place, is_put, is_nonblocking, atomicity };
-    probe.event(ProbeEvent::Foreign(Some(foreign)));
-    probe.event(ProbeEvent::Acquire(Word { rank, segment, offset, width }));
-    probe.event(ProbeEvent::Foreign(None));
+    // No other thread's operation on that context may take this for its own place.
+    runtime.default.with(runtime, |_| {
+        probe.event(ProbeEvent::Foreign(Some(foreign)));
+        probe.event(ProbeEvent::Acquire(Word { rank, segment, offset, width }));
+        probe.event(ProbeEvent::Foreign(None));
+    });
 }
 
 /// Returns where a near PE's part of a segment begins here, for `shmem_ptr` of a job whose memory

@@ -211,6 +211,15 @@ fn relax(runtime: &'static Runtime, call: Call) {
     }
 }
 
+/// Notes that the program has asked about words, and what it has found: programs ask in loops, and
+/// others may need the processor.
+fn note_test(runtime: &'static Runtime, question: &Question, found: Option<usize>, call: Call) {
+    match found {
+        Some(found) => note_fetch(runtime, question.ivars.addr(), found as u64),
+        None => relax(runtime, call),
+    }
+}
+
 /// A question about several words, as `core.h` has it.
 #[repr(C)]
 pub(crate) struct Question {
@@ -382,9 +391,7 @@ unsafe extern "C" fn farside_shmem_test_all(question: &Question, call: Call) -> 
     let words = Words::new(runtime, question, call);
     let holds = words.all().all(|at| words.holds(at));
     fence(Ordering::Acquire);
-    if !holds {
-        relax(runtime, call);
-    }
+    note_test(runtime, question, holds.then_some(0), call);
     c_int::from(holds)
 }
 
@@ -392,9 +399,7 @@ unsafe extern "C" fn farside_shmem_test_all(question: &Question, call: Call) -> 
 unsafe extern "C" fn farside_shmem_test_any(question: &Question, call: Call) -> usize {
     let runtime = runtime(call);
     let found = Words::new(runtime, question, call).any();
-    if found.is_none() {
-        relax(runtime, call);
-    }
+    note_test(runtime, question, found, call);
     found.unwrap_or(usize::MAX)
 }
 
@@ -407,9 +412,7 @@ unsafe extern "C" fn farside_shmem_test_some(
     let runtime = runtime(call);
     // SAFETY: by the specification there is room.
     let count = unsafe { Words::new(runtime, question, call).some(indices) };
-    if count == 0 {
-        relax(runtime, call);
-    }
+    note_test(runtime, question, Some(count).filter(|&count| count > 0), call);
     count
 }
 

@@ -214,7 +214,7 @@ fn generated_programs_do_what_their_model_says() {
         (5, two_nodes),
     ];
     for (at, (pes, change)) in shapes.into_iter().enumerate() {
-        let first = 100 + 10_000 * at;
+        let first = 100 + 10_000 * at as u64 + 1_000_000 * farside_testing::seed();
         let launch = Launch::new(&program("generated.c").path, pes).expect("it can be started");
         let launch = launch.arguments([first.to_string(), count.to_string()]).options(change);
         let report = launch.timeout(DEADLINE * 4).run().expect("the job starts");

@@ -30,6 +30,11 @@ fn unique() -> String {
     format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Returns the seed that campaigns of random programs start from: `FARSIDE_TEST_SEED`, or 0.
+pub fn seed() -> u64 {
+    std::env::var("FARSIDE_TEST_SEED").map_or(0, |text| text.parse().expect("a number"))
+}
+
 /// Returns the directory in which cargo has left the libraries that C links.
 pub fn libraries() -> PathBuf {
     let own = std::env::current_exe().expect("a test knows its own program");

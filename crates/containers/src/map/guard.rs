@@ -54,6 +54,8 @@ pub(crate) struct Guards {
     name: &'static str,
     /// In the order of the volumes.
     locks: Option<Box<[RwLock]>>,
+    /// Whether the survivors of a loss have recovered them.
+    are_recovered: bool,
 }
 
 impl Guards {
@@ -65,14 +67,15 @@ impl Guards {
     ) -> Result<Guards> {
         team.context().note_unseen("accesses inside of maps and sets");
         let Synchronization::Locked(kind) = synchronization else {
-            return Ok(Guards { name: synchronization.name(), locks: None });
+            return Ok(Guards { name: synchronization.name(), locks: None, are_recovered: false });
         };
         let mut locks = Vec::new();
         let made = volumes.iter().try_for_each(|&home| {
             locks.push(RwLock::for_team(team, home, kind)?);
             Ok(())
         });
-        let guards = Guards { name: synchronization.name(), locks: Some(locks.into()) };
+        let (name, locks) = (synchronization.name(), Some(locks.into()));
+        let guards = Guards { name, locks, are_recovered: false };
         or_free(guards, |guards| guards.free(team), |_| made).map(|(guards, ())| guards)
     }
 
@@ -82,6 +85,10 @@ impl Guards {
 
     pub(crate) fn are_locks(&self) -> bool {
         self.locks.is_some()
+    }
+
+    pub(crate) fn are_recovered(&self) -> bool {
+        self.are_recovered
     }
 
     /// Reads in a volume.
@@ -121,6 +128,7 @@ impl Guards {
     /// Makes the locks usable again for those who are left; those of lost volumes are not needed
     /// any more.
     pub(crate) fn recover(&mut self, survivors: &Team<'_>, volumes: &[Rank]) -> Result<()> {
+        self.are_recovered = true;
         let Some(locks) = &mut self.locks else {
             return survivors.barrier();
         };

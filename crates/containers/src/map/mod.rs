@@ -408,15 +408,12 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     #[track_caller]
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
+        let is_left_out = |rank: &Rank| !team.members().contains(rank);
+        // Not whether they are lost: survivors hear of that at different times.
+        let stays = self.guards.are_recovered() && self.words.members().iter().any(is_left_out);
         // What one of them leaves behind is no reason to keep the other.
         let freed = self.guards.free(&team);
-        let is_left_out = |rank: &&Rank| !team.members().contains(rank);
-        let mut left_out = self.words.members().iter().filter(is_left_out).peekable();
-        if left_out.peek().is_some() && left_out.all(|&rank| team.context().is_lost(rank)) {
-            return freed;
-        }
-        self.words.free(&team)?;
-        freed
+        if stays { freed } else { self.words.free(&team).and(freed) }
     }
 
     fn volume<'a>(&'a self, context: &'a Context, at: usize) -> Volume<'a, W> {

@@ -277,15 +277,16 @@ impl<W: Variant> Volume<'_, W> {
         let changed = self.change_held(&held, room, change);
         std::mem::forget(releases);
         let is_changed = !matches!(changed, Ok((_, _, false)));
-        self.release(&held, held.state.released(is_changed))?;
+        let released = self.release(&held, held.state.released(is_changed));
         let (found, more, _) = changed?;
+        // What was changed counts, whatever has come of the release.
         if more != 0 {
             let count = self.context.fetch_add(self.at(COUNT), more)?;
-            if more == 1 {
+            if more == 1 && released.is_ok() {
                 self.grow(entries(count) + 1)?;
             }
         }
-        Ok(found)
+        released.map(|()| found)
     }
 
     /// The same in a bucket that is held; also says what that adds to the count of entries, and
@@ -453,8 +454,7 @@ impl<W: Variant> Volume<'_, W> {
     /// Lets the holder of a bucket go on; mends what it left if it is lost, or could not release
     /// it because of an error, as this rank itself before.
     pub(crate) fn await_holder(&self, bucket: u64, state: State, holder: Rank) -> Result<()> {
-        let has_left = || self.context.peer_state(holder) == PeerState::Left;
-        if self.context.is_lost(holder) || holder == self.context.rank() || has_left() {
+        if self.is_gone(holder) || holder == self.context.rank() {
             return self.mend(bucket, state);
         }
         match self.context.relax_among(&[self.rank, holder]) {
@@ -462,6 +462,11 @@ impl<W: Variant> Volume<'_, W> {
             Err(error) if self.context.is_lost(self.rank) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a rank does nothing any more.
+    pub(crate) fn is_gone(&self, rank: Rank) -> bool {
+        self.context.is_lost(rank) || self.context.peer_state(rank) == PeerState::Left
     }
 
     /// A word of the volume.

@@ -70,15 +70,11 @@ impl<W: Variant> Volume<'_, W> {
             0 => Ok(true),
             // It was left behind after an error.
             other if other == mine => Ok(true),
-            other if self.is_lost(Rank((other - 1) as u32)) => {
+            other if self.is_gone(Rank((other - 1) as u32)) => {
                 Ok(self.context.compare_swap(self.at(CLAIM), other, mine)? == other)
             }
             _ => Ok(false),
         }
-    }
-
-    fn is_lost(&self, rank: Rank) -> bool {
-        self.context.is_lost(rank)
     }
 
     /// Splits the bucket whose turn it is, if there is room.

@@ -96,7 +96,8 @@ impl<W: Variant> Volume<'_, W> {
         let (shape, words) = (self.learn_shape()?, self.layout.bucket_words());
         let parts = shape.div_ceil(BUCKETS);
         let now = moment(self.context.load(self.at(COUNT))?, shape);
-        if self.context.load(self.at(VAIN))? == now {
+        let vain = self.context.load(self.at(VAIN))?;
+        if vain == now {
             return Ok(());
         }
         let start = self.context.load(self.at(SWEPT))?;
@@ -123,7 +124,12 @@ impl<W: Variant> Volume<'_, W> {
                 break;
             }
         }
-        if is_vain && found.is_empty() { self.context.store(self.at(VAIN), now) } else { Ok(()) }
+        match is_vain && found.is_empty() {
+            true => self.context.store(self.at(VAIN), now),
+            // The count of changes wraps, and that moment would come again.
+            false if vain != 0 => self.context.store(self.at(VAIN), 0),
+            false => Ok(()),
+        }
     }
 
     /// Takes cells without entries out of the chain of a bucket that was in this state, until
@@ -167,7 +173,9 @@ impl<W: Variant> Volume<'_, W> {
             next = link;
         }
         self.order()?;
-        self.turn(at, before, before.with_next(next))
+        self.turn(at, before, before.with_next(next))?;
+        // A rank that has searched in vain meanwhile did so without them.
+        self.context.fetch_add(self.at(COUNT), TAKEN).map(drop)
     }
 }
 

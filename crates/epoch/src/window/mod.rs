@@ -388,19 +388,23 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Ends the window, and gives its memory back. Collective. All epochs must be over.
     pub fn free(self) -> Result<()> {
-        let (memory, team, flushed) = self.dismantle()?;
-        memory.free(&team)?;
-        flushed
+        let (memory, team, ended) = self.dismantle()?;
+        // The others meet this member there, whatever has come of its part so far.
+        memory.free(&team).and(ended)
     }
 
     /// Ends the window, and returns the memory that it was over. Collective. All epochs must be
     /// over. What was put to a rank that is lost is lost with it, and no reason to keep the memory.
     pub fn detach(self) -> Result<Memory<u8>> {
-        Ok(self.dismantle()?.0)
+        let (memory, team, ended) = self.dismantle()?;
+        match ended {
+            Ok(()) | Err(Error::RankLost { .. }) => Ok(memory),
+            Err(error) => memory.free(&team).and(Err(error)),
+        }
     }
 
-    /// Returns the memory, the team, and what became of this member's puts: the others wait for it
-    /// although one to a lost rank has failed.
+    /// Returns the memory, the team, and what became of this member's part: the others wait for it
+    /// although a put to a lost rank, say, has failed.
     fn dismantle(self) -> Result<(Memory<u8>, Team<'t>, Result<()>)> {
         self.check_idle("the end of the window")?;
         let flushed = self.context.flush_all();
@@ -411,9 +415,8 @@ impl<'t, V: Variant> Window<'t, V> {
         if self.state.checks() {
             self.active.check_groups(self.context)?;
         }
-        self.passive.free(&self.team)?;
-        self.active.free(&self.team)?;
-        Ok((self.memory, self.team, flushed))
+        let freed = self.passive.free(&self.team).and(self.active.free(&self.team));
+        Ok((self.memory, self.team, flushed.and(freed)))
     }
 
     /// Returns the member number of a rank.

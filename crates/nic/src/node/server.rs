@@ -166,7 +166,9 @@ impl NodeServer {
             return Err(Error::Mismatch { what: "addresses against nodes", left, right });
         }
         check_reachable(addresses)?;
-        let Some(endpoint) = lock(&self.endpoint).take() else {
+        // Only a node that serves gives its endpoint up: one that cannot may try again.
+        let mut waiting = lock(&self.endpoint);
+        let Some(endpoint) = waiting.clone() else {
             return Err(Error::InvalidState("this node serves already".into()));
         };
         let wakeup = udp::open(SocketAddr::new(self.wakeup_address.ip(), 0))?;
@@ -182,6 +184,7 @@ impl NodeServer {
             call: "starting the agent's thread",
             errno: error.raw_os_error().unwrap_or(0),
         })?;
+        *waiting = None;
         *lock(&self.agent) = Some(Running { commands, thread, wakeup });
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What is owed to agents, without libfabric.
 
 use super::*;
-use farside_fabric::{SegmentId, Width};
+use farside_fabric::{ExitCause, SegmentId, Width};
 
 const NODE: Node = Node(1);
 
@@ -132,12 +132,18 @@ fn what_a_lost_node_was_to_get_is_forgotten() {
     let tag = transfers.tag();
     let add = atomic(Atomic::Add(1), true);
     assert_eq!(transfers.started(tag, Part::Post(add), Posted::Yes), Ok(true));
-    transfers.abandon(NODE);
+    assert_eq!(transfers.fetching(), 1);
+    transfers.abandon(NODE, lost);
     assert_eq!((transfers.owed(), transfers.is_quiet()), (Owed::Nothing, true));
+    assert_eq!((transfers.fetching(), transfers.take(ticket)), (0, Err(lost(Rank(1)))));
     assert_eq!(transfers.lent_to(ticket), None);
     assert!(
         !transfers.start_next(8, &mut Vec::new(), |_, _, _| panic!("a lost node is written to"))
     );
+}
+
+fn lost(rank: Rank) -> Error {
+    Error::RankLost { rank, how: ExitCause::Signal(9) }
 }
 
 fn elsewhere() -> Far {
@@ -153,7 +159,7 @@ fn what_is_under_way_to_a_lost_node_takes_no_room() {
         assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));
     }
     assert_eq!(transfers.under_way(), 64);
-    transfers.abandon(NODE);
+    transfers.abandon(NODE, lost);
     assert_eq!(transfers.under_way(), 0);
     let (write, tag) = (transfers.begin_write(elsewhere(), false), transfers.tag());
     assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));

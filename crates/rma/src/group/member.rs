@@ -254,24 +254,24 @@ impl Team<'_> {
         let group = self.group();
         // A rank that has left enters no more: it need not be asked again.
         let known = group.left.borrow().get(&rank).copied();
-        let entered = match known.map_or_else(|| self.entered(rank), Ok) {
-            Err(Error::NoSegment { .. }) => 0,
+        let entered = match known.map_or_else(|| self.entered(rank).map(Some), Ok) {
+            Err(Error::NoSegment { .. }) => None,
             other => other?,
         };
         group.left.borrow_mut().insert(rank, entered);
+        let entered = entered.unwrap_or(0);
         // A member that has freed the team's memory has done so after it came, and has taken the
         // count with it.
         let freed = entered == 0 && step.call.kind == Kind::Free;
         Ok(freed || entered.wrapping_sub(step.sequence) as i32 >= 0)
     }
 
-    /// Returns the first collective to which a rank that has left did not come. All who miss it
-    /// tell the same, so that none of them writes over what concerned others.
+    /// Returns the first collective to which a rank that has left did not come.
     fn first_missed(&self, step: &Step, rank: Rank) -> u32 {
         match self.group().left.borrow().get(&rank) {
             // It has freed the memory that knew.
-            None | Some(0) => step.sequence,
-            Some(entered) => entered.wrapping_add(1),
+            None | Some(None) => step.sequence,
+            Some(Some(entered)) => entered.wrapping_add(1),
         }
     }
 
@@ -321,9 +321,25 @@ impl Team<'_> {
 
     /// Tells all members that there is no use in waiting.
     fn poison(&self, poison: Poison) {
-        for member in 0..self.group().members.len() {
+        for &member in self.group().members.iter() {
             // A member that cannot be told is lost, and its peers will hear of the loss.
-            let _ = self.signal(member, at::POISON, poison.to_bits());
+            let _ = self.poison_member(member, poison);
+        }
+    }
+
+    /// Leaves what is there if it is about an earlier collective: the member may still be in that
+    /// one.
+    fn poison_member(&self, member: Rank, poison: Poison) -> Result<()> {
+        let (context, area) = (self.context(), &self.group().area);
+        let mut expected = 0;
+        loop {
+            let op = Atomic::CompareSwap { expected, desired: poison.to_bits().into() };
+            let held = context.atomic_at(area, member, at::POISON, Width::W64, op)?;
+            let stands = Poison::from_bits(held as u64).is_some_and(|held| !poison.is_before(held));
+            if held == expected || stands {
+                return Ok(());
+            }
+            expected = held;
         }
     }
 

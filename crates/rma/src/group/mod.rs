@@ -45,7 +45,7 @@ pub(crate) struct Group {
     /// How many times this member has met the others.
     pub(crate) meetings: Cell<u32>,
     /// How many collectives the members that have left had entered, as far as they were asked.
-    pub(crate) left: RefCell<BTreeMap<Rank, u32>>,
+    pub(crate) left: RefCell<BTreeMap<Rank, Option<u32>>>,
     /// Messages sent, and received, in each channel.
     pub(crate) sent: Box<[Cell<u32>]>,
     pub(crate) received: Box<[Cell<u32>]>,

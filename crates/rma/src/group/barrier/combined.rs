@@ -68,7 +68,7 @@ pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<Result
         return team.flush_and_meet::<Right>(Call::SYNC);
     };
     let step = team.enter(Call::SYNC)?;
-    let bits = prepare(team, messages, kind)?;
+    let (bits, flushed) = prepare(team, messages, kind);
     let syncs = &team.group().syncs;
     let round = syncs.get().wrapping_add(1);
     let sync = Sync { team, nodes: team.nodes(), messages, step, round };
@@ -82,11 +82,11 @@ pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<Result
     };
     if bits & UNSURE != 0 {
         // Also if it fails, the others wait for this member.
-        let flushed = team.context().flush_all();
+        let all = team.context().flush_all();
         team.meet(&sync.step)?;
-        return Ok(flushed);
+        return Ok(flushed.and(all));
     }
-    Ok(Ok(()))
+    Ok(flushed)
 }
 
 /// Returns the memory for messages, which the first sync allocates; `None` where the fabric does
@@ -124,24 +124,24 @@ fn messages<'t, V: Variant>(team: &'t Team<'_>) -> Result<Option<&'t Messages>> 
     Ok(group.messages.get_or_init(|| made).as_ref())
 }
 
-/// Waits for what need not, or cannot, be counted; says what is left.
+/// Waits for what need not, or cannot, be counted; says what is left, and what became of that: the
+/// others wait for this member also if a put of its was refused.
 #[track_caller]
-fn prepare(team: &Team<'_>, messages: &Messages, kind: SyncKind) -> Result<u64> {
+fn prepare(team: &Team<'_>, messages: &Messages, kind: SyncKind) -> (u64, Result<()>) {
     let (context, nodes) = (team.context(), team.nodes());
     let issued: Box<[u64]> = nodes.ids.iter().map(|&node| context.issued_to(node)).collect();
     let last = messages.issued_last.replace(issued.clone());
     let touched = issued.iter().zip(&last).filter(|(now, last)| now != last).count();
     let few = 2 * touched < rounds(nodes.count()) as usize;
     if !context.is_only() {
-        return Ok(UNSURE);
+        return (UNSURE, Ok(()));
     }
     if kind == SyncKind::Direct || (kind == SyncKind::Auto && few) {
-        return context.flush_all().map(|()| 0);
+        return (0, context.flush_all());
     }
     // What stays on this node is not counted.
-    let mut near = nodes.near.iter().map(|&member| team.group().members[member]);
-    near.try_for_each(|rank| context.flush(rank))?;
-    Ok(NEEDED)
+    let near = nodes.near.iter().map(|&member| team.group().members[member]);
+    (NEEDED, near.map(|rank| context.flush(rank)).fold(Ok(()), Result::and))
 }
 
 /// One sync of one member.
