@@ -1,6 +1,7 @@
 //! A decorator over any connection in which one call of one rank fails, for tests: libraries that
 //! are shipped are built without the feature.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -118,7 +119,9 @@ impl Faults {
             return Ok(());
         }
         if self.is_told {
-            eprintln!("{SAID}: {kind:?} {} of {rank}", self.after);
+            let said = format!("{SAID}: {kind:?} {} of {rank}\n", self.after);
+            // In one piece, whoever else writes there.
+            let _ = std::io::stderr().write_all(said.as_bytes());
         }
         Err(match kind {
             Kind::Allocation => Error::Exhausted(TEXT.into()),

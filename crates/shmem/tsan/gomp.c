@@ -31,7 +31,11 @@ static void member(void *argument)
     struct farside_task *task = farside_member_begin(region->team, is_first);
     region->run(region->data);
     farside_leave(&region->team->left);
-    farside_member_end(task);
+    if (is_first) {
+        farside_member_end(task);
+    } else {
+        farside_member_stay(task);
+    }
 }
 
 #define REGION(run, data) \

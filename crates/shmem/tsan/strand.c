@@ -7,8 +7,6 @@
 
 _Thread_local uint32_t farside_strand = 0;
 _Thread_local struct farside_task *farside_task = NULL;
-/* Whether this thread got its strand from a region. */
-static _Thread_local int is_worker = 0;
 static _Thread_local struct farside_task outermost = {
     .created = NO_STRAND, .children = NO_STRAND, .references = 1
 };
@@ -86,6 +84,12 @@ void farside_empty(uint32_t *place)
     farside_end(__atomic_exchange_n(place, NO_STRAND, __ATOMIC_ACQ_REL));
 }
 
+/* The strand of a thread that waits for the end of its region. */
+struct farside_kept {
+    struct farside_kept *next;
+    uint32_t strand;
+};
+
 struct farside_task *farside_current(void)
 {
     return farside_task ? farside_task : &outermost;
@@ -117,6 +121,12 @@ void farside_team_end(struct farside_team *team)
     farside_empty(&team->left);
     farside_empty(&team->ordered);
     farside_empty(&team->copied);
+    for (struct farside_kept *kept = team->kept; kept;) {
+        struct farside_kept *next = kept->next;
+        farside_end(kept->strand);
+        free(kept);
+        kept = next;
+    }
     free(team);
 }
 
@@ -128,7 +138,7 @@ static struct farside_task *make_task(struct farside_team *team, struct farside_
     }
     task->team = team;
     task->parent = parent;
-    task->created = task->children = task->own = NO_STRAND;
+    task->created = task->children = NO_STRAND;
     task->references = 1;
     return task;
 }
@@ -148,7 +158,6 @@ struct farside_task *farside_member_begin(struct farside_team *team, int is_firs
     task->before = farside_strand;
     farside_task = task;
     if (!is_first) {
-        is_worker = 1;
         farside_enter(farside_new(team->begun));
     }
     return task;
@@ -162,6 +171,21 @@ void farside_member_end(struct farside_task *task)
         farside_enter(task->before);
         farside_end(ended);
     }
+    drop(task);
+}
+
+void farside_member_stay(struct farside_task *task)
+{
+    struct farside_kept *kept = malloc(sizeof(*kept));
+    if (!kept) {
+        abort();
+    }
+    kept->strand = farside_strand;
+    kept->next = __atomic_load_n(&task->team->kept, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&task->team->kept, &kept->next, kept, 1, __ATOMIC_RELEASE,
+        __ATOMIC_RELAXED)) {
+    }
+    farside_task = task->parent;
     drop(task);
 }
 
@@ -218,11 +242,6 @@ struct farside_task *farside_task_begin(struct farside_task *task)
 {
     struct farside_task *before = farside_task;
     farside_task = task;
-    if (is_worker && farside_strand == 0) {
-        /* A worker runs tasks also at the end of a region, where it has given its strand back. */
-        task->own = farside_new(task->created);
-        farside_enter(task->own);
-    }
     learn(&task->created);
     farside_empty(&task->created);
     for (int i = 0; i < task->depends; i++) {
@@ -239,10 +258,6 @@ void farside_task_end(struct farside_task *task, struct farside_task *before)
     farside_leave(&task->parent->children);
     if (task->team) {
         farside_leave(&task->team->ended);
-    }
-    if (task->own != NO_STRAND) {
-        farside_enter(0);
-        farside_end(task->own);
     }
     farside_task = before;
     struct farside_task *parent = task->parent;

@@ -25,6 +25,7 @@ struct farside_team {
     uint32_t left;    /* what threads knew that are done with the region */
     uint32_t ordered; /* what the last ordered region knew */
     uint32_t copied;  /* what the thread knew that gave its values to all */
+    struct farside_kept *kept; /* the strands of threads that wait for its end */
     int has_loops;    /* whether there were tasks that nobody has seen */
     int arrived;      /* threads that came to sections, and that got one, of all so far */
     int started;
@@ -37,7 +38,6 @@ struct farside_task {
     uint32_t created;  /* what the one knew that made it */
     uint32_t children; /* what its children knew that have ended */
     uint32_t before;   /* the strand that its thread had before */
-    uint32_t own;      /* a strand for it alone, if its thread had none any more */
     unsigned barriers; /* how many it has been in */
     int sections;      /* how many constructs of sections it came to */
     int in_sections;   /* whether it is in one */
@@ -70,6 +70,9 @@ void farside_team_end(struct farside_team *team);
  * with new ones. */
 struct farside_task *farside_member_begin(struct farside_team *team, int is_first);
 void farside_member_end(struct farside_task *task);
+/* The thread is done with its part, and runs tasks until the region ends: on the same stack, and so
+ * with the same strand. */
+void farside_member_stay(struct farside_task *task);
 void farside_barrier_begin(void);
 void farside_barrier_end(void);
 void farside_ordered_begin(void);

@@ -221,11 +221,8 @@ impl<'w> Team<'w> {
                          containers first"
                     )));
                 }
-                let flushed = self.context.flush_all();
-                // A member that returns from a meeting has got all signals that will ever be sent:
-                // one that fails there tells nobody, since the others may have freed the words.
-                let step = self.enter(Call::free(group.area.id, 0))?;
-                self.meet(&step)?;
+                // A member that returns from a meeting has got all signals that will ever be sent.
+                let flushed = self.flush_and_meet::<Right>(Call::free(group.area.id, 0))?;
                 let messages = group.messages.get().and_then(Option::as_ref);
                 if let Some(messages) = messages {
                     self.context.fabric().deregister(messages.segment())?;
