@@ -423,20 +423,6 @@ API int MPI_Win_detach(MPI_Win win, const void *base)
     return MPI_SUCCESS;
 }
 
-/* Meets the members of a window that is to be freed; the error, if one of them could not. */
-static int meet(struct window *window)
-{
-    int code = farside_mpi_window_meet(window->core), met = code == 0, have_met;
-    if (code == FARSIDE_LOST)
-        return done(window, "MPI_Win_free", code);
-    /* The others may have met one that failed: they wait for it in MPI, where it does not come. */
-    PMPI_Allreduce(&met, &have_met, 1, MPI_INT, MPI_MIN, window->communicator->own);
-    if (met && !have_met)
-        return fail_window(window->real, MPI_ERR_OTHER, "MPI_Win_free",
-                           "another process could not free the window; its own error says why");
-    return done(window, "MPI_Win_free", code);
-}
-
 API int MPI_Win_free(MPI_Win *win)
 {
     struct window *window = window_of(*win);
@@ -445,10 +431,11 @@ API int MPI_Win_free(MPI_Win *win)
     int completed = 0, code = farside_mpi_window_is_idle(window->core);
     if (code == 0 && !window->has_met) {
         completed = farside_mpi_window_complete(window->core);
-        int error = meet(window);
-        if (error != MPI_SUCCESS) {
-            /* The rest would wait for somebody who does not come. The handle stays, and every call
-             * on it fails. */
+        code = farside_mpi_window_meet(window->core);
+        if (code != 0) {
+            /* Somebody was lost, for whom the rest would wait. The handle stays, and every call on
+             * it fails. */
+            int error = done(window, "MPI_Win_free", code);
             farside_mpi_window_free(window->core);
             window->core = NULL;
             free(window->near);

@@ -136,8 +136,7 @@ impl Runtime {
     /// when what is returned is dropped: also after an error, and after a panic.
     pub(crate) fn hold(&self, rank: Rank, at: u64) -> Result<Held<'_>> {
         let word: Place<'_, u64> = self.control.at(rank, at).cast();
-        let me = u64::from(self.world.rank().0) + 1;
-        while self.world.compare_swap(word, 0, me)? != 0 {
+        while self.world.compare_swap(word, 0, mark(&self.world))? != 0 {
             self.world.relax()?;
         }
         Ok(Held { world: &self.world, word })
@@ -172,16 +171,27 @@ pub(crate) struct Held<'a> {
 impl Held<'_> {
     /// Gives the word back. Whoever wants it waits as long as that fails, so the caller must know.
     pub(crate) fn release(self) -> Result<()> {
-        let held = std::mem::ManuallyDrop::new(self);
-        held.world.store(held.word, 0)
+        std::mem::ManuallyDrop::new(self).give_back()
+    }
+
+    fn give_back(&self) -> Result<()> {
+        let (world, me) = (self.world, mark(self.world));
+        // The second attempt changes nothing if the first was carried out after all.
+        let again = |_| world.compare_swap(self.word, me, 0).map(drop);
+        world.store(self.word, 0).or_else(again)
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // After an error, which says enough. A rank that is lost needs its words no more.
-        let _ = self.world.store(self.word, 0);
+        let _ = self.give_back();
     }
+}
+
+/// What a word holds that this rank has taken.
+fn mark(world: &World) -> u64 {
+    u64::from(world.rank().0) + 1
 }
 
 impl Host {
