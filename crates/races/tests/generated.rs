@@ -237,7 +237,8 @@ fn the_checker_finds_what_is_a_race_in_some_run_and_nothing_else() {
         }
     }
     println!(
-        "seed {seed}: {programs} programs, {racy} with a race, {cut_off} cut off, {} judged wrongly",
+        "{programs} programs of seed {seed}, {racy} with a race, {cut_off} cut off, {} judged \
+         wrongly",
         wrong.len()
     );
     for (number, program, has_race, is_reported) in wrong.iter().take(20) {
