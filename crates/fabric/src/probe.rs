@@ -93,8 +93,14 @@ pub enum ProbeEvent<'a> {
         /// Its name.
         name: &'a str,
     },
-    /// This rank has seen the value of a word of its own memory and goes on because of it.
-    Acquire(Word),
+    /// A program of another language has seen the value of a word of its rank's memory, and goes on
+    /// because of it.
+    Acquire {
+        /// The word.
+        word: Word,
+        /// Where, as [`ProbeEvent::NamePlace`] numbers it.
+        place: u32,
+    },
     /// Whether the operations that follow are a library's own, in a collective: their flushes
     /// complete nothing of the program's.
     Aside(bool),

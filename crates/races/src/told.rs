@@ -318,7 +318,7 @@ impl Probe for Told {
             ProbeEvent::Name { segment, name } => {
                 self.run(&[Call::NameSegment { segment, element: 0, name: Some(name) }]);
             }
-            ProbeEvent::Acquire(at) => self.acquire(at),
+            ProbeEvent::Acquire { word, place } => self.acquire(word, place),
             ProbeEvent::Aside(is_aside) => self.is_aside.store(is_aside, Ordering::Relaxed),
             ProbeEvent::Completed => {
                 self.run(&[Call::FlushAll { actor: self.actor() }]);
@@ -407,11 +407,9 @@ impl Told {
         }
     }
 
-    fn acquire(&self, at: Word) {
+    fn acquire(&self, at: Word, place: u32) {
         self.acquire_word(at, None, None);
-        if let Some(place) = self.operation_place()
-            && self.is_program(at.segment, at.offset)
-        {
+        if self.is_program(at.segment, at.offset) {
             self.see_wait(at, place);
         }
     }

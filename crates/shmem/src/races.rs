@@ -218,14 +218,8 @@ pub(crate) fn acquired(runtime: &Runtime, ivar: *const c_void, bytes: usize, cal
     let place = place(runtime, probe.as_ref(), call).number;
     let (rank, segment) = (runtime.world.rank(), region.memory.segment());
     let (offset, width) = if bytes == 8 { (offset, Width::W64) } else { (offset & !3, Width::W32) };
-    let (is_put, is_nonblocking, atomicity) = (false, false, Atomicity::default());
-    let foreign = Foreign { place, is_put, is_nonblocking, atomicity };
-    // No other thread's operation on that context may take this for its own place.
-    runtime.default.with(runtime, |_| {
-        probe.event(ProbeEvent::Foreign(Some(foreign)));
-        probe.event(ProbeEvent::Acquire(Word { rank, segment, offset, width }));
-        probe.event(ProbeEvent::Foreign(None));
-    });
+    // The place goes with it: another thread may be in an operation of the same connection.
+    probe.event(ProbeEvent::Acquire { word: Word { rank, segment, offset, width }, place });
 }
 
 /// Returns where a near PE's part of a segment begins here, for `shmem_ptr` of a job whose memory

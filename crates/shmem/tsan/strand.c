@@ -7,6 +7,8 @@
 
 _Thread_local uint32_t farside_strand = 0;
 _Thread_local struct farside_task *farside_task = NULL;
+/* The strand that this thread has kept from its last region. */
+static _Thread_local uint32_t kept = NO_STRAND;
 static _Thread_local struct farside_task outermost = {
     .created = NO_STRAND, .children = NO_STRAND, .references = 1
 };
@@ -84,12 +86,6 @@ void farside_empty(uint32_t *place)
     farside_end(__atomic_exchange_n(place, NO_STRAND, __ATOMIC_ACQ_REL));
 }
 
-/* The strand of a thread that waits for the end of its region. */
-struct farside_kept {
-    struct farside_kept *next;
-    uint32_t strand;
-};
-
 struct farside_task *farside_current(void)
 {
     return farside_task ? farside_task : &outermost;
@@ -121,12 +117,6 @@ void farside_team_end(struct farside_team *team)
     farside_empty(&team->left);
     farside_empty(&team->ordered);
     farside_empty(&team->copied);
-    for (struct farside_kept *kept = team->kept; kept;) {
-        struct farside_kept *next = kept->next;
-        farside_end(kept->strand);
-        free(kept);
-        kept = next;
-    }
     free(team);
 }
 
@@ -159,6 +149,12 @@ struct farside_task *farside_member_begin(struct farside_team *team, int is_firs
     farside_task = task;
     if (!is_first) {
         farside_enter(farside_new(team->begun));
+        if (kept != NO_STRAND) {
+            /* What it did before was on the same stack. */
+            learn(&kept);
+            farside_empty(&kept);
+            task->before = 0;
+        }
     }
     return task;
 }
@@ -176,14 +172,8 @@ void farside_member_end(struct farside_task *task)
 
 void farside_member_stay(struct farside_task *task)
 {
-    struct farside_kept *kept = malloc(sizeof(*kept));
-    if (!kept) {
-        abort();
-    }
-    kept->strand = farside_strand;
-    kept->next = __atomic_load_n(&task->team->kept, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&task->team->kept, &kept->next, kept, 1, __ATOMIC_RELEASE,
-        __ATOMIC_RELAXED)) {
+    if (farside_strand != task->before) {
+        kept = farside_strand;
     }
     farside_task = task->parent;
     drop(task);

@@ -25,7 +25,6 @@ struct farside_team {
     uint32_t left;    /* what threads knew that are done with the region */
     uint32_t ordered; /* what the last ordered region knew */
     uint32_t copied;  /* what the thread knew that gave its values to all */
-    struct farside_kept *kept; /* the strands of threads that wait for its end */
     int has_loops;    /* whether there were tasks that nobody has seen */
     int arrived;      /* threads that came to sections, and that got one, of all so far */
     int started;
