@@ -231,6 +231,10 @@ fn wrong_variants_are_caught_in_every_arrangement() {
     };
     let all = checks();
     let wrong: Vec<&Check> = all.iter().filter(is_meant).collect();
+    for name in RIGHT_ELSEWHERE.iter().flat_map(|(_, names)| names.iter()) {
+        let name = name.split(" on ").next();
+        assert!(all.iter().any(|check| Some(check.name) == name), "{name:?} is no check");
+    }
     let missed: BTreeSet<String> = wrong.iter().flat_map(|check| not_caught(check)).collect();
     let is_tried = |known: &&&str| {
         wrong.iter().any(|check| known.split_once(" on ").is_some_and(|it| it.0 == check.name))

@@ -120,12 +120,14 @@ fn survivors_that_fail_or_abort_name_the_victim() {
     for kill in 0..count {
         let kind = kinds[kill as usize % kinds.len()];
         let random = spread(kind, kill + 1000);
-        let (victim, nodes) = (Rank(random as u32 % RANKS), [1, 2, 4][kill as usize / 2 % 3]);
+        // Each kind runs on each number of nodes, and ends in both ways.
+        let round = kill as usize / kinds.len();
+        let (victim, nodes) = (Rank(random as u32 % RANKS), [1, 2, 4][(kill as usize + round) % 3]);
         let launch = Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), RANKS)
             .expect("the environment is in order");
         let launch = launch.options(|options| {
             if nodes > 1 {
-                options.fabric = if kill % 4 < 2 { Kind::Nic } else { Kind::Ofi };
+                options.fabric = if round % 2 == 0 { Kind::Nic } else { Kind::Ofi };
                 options.nodes = Some(nodes);
             }
         });
@@ -133,7 +135,7 @@ fn survivors_that_fail_or_abort_name_the_victim() {
             .argument(format!("churn-{kind}"))
             .variable(VICTIM, victim.0.to_string())
             .variable(DELAY, ((random / 7) % 20_000).to_string())
-            .variable(FAILS, if kill % 2 == 0 { ABORTS } else { "exit" })
+            .variable(FAILS, if (kill as usize + round) % 2 == 0 { ABORTS } else { "exit" })
             .timeout(DEADLINE)
             .grace(DEADLINE)
             .run()

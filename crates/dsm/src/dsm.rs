@@ -1,7 +1,7 @@
 //! Shared memory, as a program sees it.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -359,7 +359,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
         body: impl FnOnce(&mut Self, Range<usize>) -> Result<()>,
     ) -> Result<()> {
         let part = self.part_of(range);
-        self.meet_after(|dsm| body(dsm, part))
+        let done = body(self, part);
+        self.meet_and_agree(done)
     }
 
     /// Like [`Dsm::parallel_for`], and returns the sum of what `body` has returned on all ranks.
@@ -370,22 +371,10 @@ impl<'w, V: Variant> Dsm<'w, V> {
         body: impl FnOnce(&mut Self, Range<usize>) -> Result<T>,
     ) -> Result<T> {
         let part = self.part_of(range);
-        let mut sum = [self.meet_after(|dsm| body(dsm, part))?];
+        let done = body(self, part);
+        let mut sum = [self.meet_and_agree(done)?];
         self.world.all_sum(&mut sum)?;
         Ok(sum[0])
-    }
-
-    /// Does this rank's part, and meets the others. They wait for it also if it panics, which the
-    /// program may catch.
-    fn meet_after<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        match catch_unwind(AssertUnwindSafe(|| part(self))) {
-            Ok(done) => self.meet_and_agree(done),
-            Err(panic) => {
-                let panicked = "this rank's part of a parallel loop has panicked".into();
-                let _ = self.meet_and_agree::<T>(Err(Error::InvalidState(panicked)));
-                resume_unwind(panic)
-            }
-        }
     }
 
     /// Meets the others, and fails if any rank has failed. One for which the barrier alone failed

@@ -313,8 +313,10 @@ fn attend(
 impl Drop for Attendance {
     fn drop(&mut self) {
         // A rank that unwinds is lost, and its node with it; to wait for others would only delay
-        // the news.
-        if let Some(host) = self.serves.take().filter(|_| !std::thread::panicking()) {
+        // the news. One that could not join would wait for itself.
+        let has_joined = self.job.peer_state(self.me) != PeerState::Starting;
+        let is_over = has_joined && !std::thread::panicking();
+        if let Some(host) = self.serves.take().filter(|_| is_over) {
             self.job.await_everybody(self.me);
             host.retire(QUIET);
         }

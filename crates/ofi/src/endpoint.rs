@@ -249,13 +249,13 @@ impl Endpoint {
     fn abandon_the_lost(&self) {
         let topology = self.topology();
         for node in (0..topology.nodes()).map(Node) {
-            let loss = |rank| match self.peer_state(rank) {
-                PeerState::Lost(how) => Some(Error::RankLost { rank, how }),
-                _ => None,
-            };
-            if topology.ranks_of(node).iter().all(|&rank| loss(rank).is_some()) {
-                let error = |rank| loss(rank).unwrap_or_else(|| Error::Internal("back".into()));
-                self.endpoint.with(|transfers| transfers.abandon(node, error));
+            let ranks = topology.ranks_of(node);
+            let is_lost = |&rank: &Rank| matches!(self.peer_state(rank), PeerState::Lost(_));
+            // The loss that the others follow from is the one to be named.
+            if ranks.iter().all(is_lost)
+                && let Some(first) = self.inner.job().first_loss(ranks.iter().copied())
+            {
+                self.endpoint.with(|transfers| transfers.abandon(node, &first.error()));
             }
         }
     }

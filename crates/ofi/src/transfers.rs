@@ -483,15 +483,15 @@ impl Transfers {
         self.failures.remove(&rank)
     }
 
-    /// Abandons what is under way to a node of which all ranks are lost: `error` says how each was.
-    pub(crate) fn abandon(&mut self, node: Node, error: impl Fn(Rank) -> Error) {
+    /// Abandons what is under way to a node of which all ranks are lost, as the error says.
+    pub(crate) fn abandon(&mut self, node: Node, error: &Error) {
         let toward = self.nodes.entry(node).or_default();
         if !std::mem::replace(&mut toward.is_lost, true) {
             self.under_way = self.under_way.saturating_sub(toward.under_way);
         }
-        // None of them counts as under way any more: others would wait for their room.
+        // What waits in the queue is not complete in any other way, and others wait for its room.
         while let Some(at) = self.queued.iter().position(|queued| queued.to.node == node) {
-            self.fail_queued(at, error(self.queued[at].to.rank));
+            self.fail_queued(at, error.clone());
         }
         self.changed.retain(|(to, _)| *to != node);
         self.landed.remove(&node);

@@ -410,7 +410,8 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         let team = team.into();
         let is_left_out = |rank: &Rank| !team.members().contains(rank);
         // Not whether they are lost: survivors hear of that at different times.
-        let stays = self.guards.are_recovered() && self.words.members().iter().any(is_left_out);
+        let is_theirs = !self.guards.are_locks() || self.guards.are_recovered();
+        let stays = is_theirs && self.words.members().iter().any(is_left_out);
         // What one of them leaves behind is no reason to keep the other.
         let freed = self.guards.free(&team);
         if stays { freed } else { self.words.free(&team).and(freed) }

@@ -114,13 +114,14 @@ impl<W: Variant> Volume<'_, W> {
             });
             let steps = walked.and_then(|()| self.decide_all(&walks, change, changed));
             std::mem::forget(releases);
-            let more = self.finish_all(&walks, steps)?;
+            let (more, released) = self.finish_all(&walks, steps)?;
             if more != 0 {
                 let count = self.context.fetch_add(self.at(COUNT), more)?.wrapping_add(more);
-                if entries(more) > 0 {
+                if entries(more) > 0 && released.is_ok() {
                     self.grow_by(entries(count), entries(more) as u64)?;
                 }
             }
+            released?;
         }
         Ok(())
     }
@@ -311,8 +312,12 @@ impl<W: Variant> Volume<'_, W> {
     }
 
     /// Makes what was decided visible, and releases all buckets; says what that adds to the count
-    /// of entries. After an error, only releases.
-    fn finish_all(&self, walks: &[Walk<'_>], steps: Result<Vec<Step>>) -> Result<u64> {
+    /// of entries, and what has come of the release. After an error, only releases.
+    fn finish_all(
+        &self,
+        walks: &[Walk<'_>],
+        steps: Result<Vec<Step>>,
+    ) -> Result<(u64, Result<()>)> {
         let made = steps.and_then(|steps| {
             self.order()?;
             let turns: Vec<_> = steps.iter().filter_map(|step| step.turn).collect();
@@ -321,8 +326,9 @@ impl<W: Variant> Volume<'_, W> {
         });
         match made {
             Ok(steps) => {
-                self.release_all(steps.iter().map(|step| (step.held, step.turn.is_some())))?;
-                Ok(steps.iter().fold(0, |all, step| step.more.wrapping_add(all)))
+                let all = steps.iter().map(|step| (step.held, step.turn.is_some()));
+                let released = self.release_all(all);
+                Ok((steps.iter().fold(0, |all, step| step.more.wrapping_add(all)), released))
             }
             Err(error) => {
                 // What comes of this says no more.

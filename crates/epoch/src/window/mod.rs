@@ -286,7 +286,8 @@ impl<'t> Window<'t> {
     ///     let third = window.get::<f64>(Rank(1), 3, 1)?;
     ///     window.fence()?;
     ///     assert_eq!(third.take()?, [1.5]);
-    ///     window.detach()?.free(world)
+    ///     let (memory, ended) = window.detach()?;
+    ///     memory.free(world).and(ended)
     /// })
     /// .unwrap();
     /// ```
@@ -393,30 +394,28 @@ impl<'t, V: Variant> Window<'t, V> {
         memory.free(&team).and(ended)
     }
 
-    /// Ends the window, and returns the memory that it was over. Collective. All epochs must be
-    /// over. What was put to a rank that is lost is lost with it, and no reason to keep the memory.
-    pub fn detach(self) -> Result<Memory<u8>> {
-        let (memory, team, ended) = self.dismantle()?;
-        match ended {
-            Ok(()) | Err(Error::RankLost { .. }) => Ok(memory),
-            Err(error) => memory.free(&team).and(Err(error)),
-        }
+    /// Ends the window, and returns the memory that it was over, and what became of this member's
+    /// part: an error of one member, such as that of a put to a lost rank, is no reason to keep the
+    /// memory. Collective. All epochs must be over.
+    pub fn detach(self) -> Result<(Memory<u8>, Result<()>)> {
+        let (memory, _, ended) = self.dismantle()?;
+        Ok((memory, ended))
     }
 
     /// Returns the memory, the team, and what became of this member's part: the others wait for it
     /// although a put to a lost rank, say, has failed.
     fn dismantle(self) -> Result<(Memory<u8>, Team<'t>, Result<()>)> {
         self.check_idle("the end of the window")?;
-        let flushed = self.context.flush_all();
-        if self.state.checks() {
-            self.active.announce_fence(self.context)?;
-        }
+        let (flushed, checks) = (self.context.flush_all(), self.state.checks());
+        let when = |checks: bool, check: fn(&Active, &Context) -> Result<()>| match checks {
+            true => check(&self.active, self.context),
+            false => Ok(()),
+        };
+        let announced = when(checks, Active::announce_fence);
         self.barrier()?;
-        if self.state.checks() {
-            self.active.check_groups(self.context)?;
-        }
+        let checked = when(checks && announced.is_ok(), Active::check_groups);
         let freed = self.passive.free(&self.team).and(self.active.free(&self.team));
-        Ok((self.memory, self.team, flushed.and(freed)))
+        Ok((self.memory, self.team, flushed.and(announced).and(checked).and(freed)))
     }
 
     /// Returns the member number of a rank.

@@ -177,13 +177,13 @@ impl NodeServer {
         endpoint.enable_streams(StreamSettings { key: &self.key, datagram_bytes: packet_bytes });
         let (commands, receiver) = channel();
         let agent = self.agent(endpoint, addresses, packet_bytes, receiver)?;
-        self.job.add_agent();
         self.table.open(addresses, self.wakeup_address, packet_bytes);
         let thread = std::thread::Builder::new().name(format!("farside-nic {}", self.node.0));
         let thread = thread.spawn(move || agent.run()).map_err(|error| Error::System {
             call: "starting the agent's thread",
             errno: error.raw_os_error().unwrap_or(0),
         })?;
+        self.job.add_agent();
         *waiting = None;
         *lock(&self.agent) = Some(Running { commands, thread, wakeup });
         Ok(())

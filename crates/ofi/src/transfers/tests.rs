@@ -133,7 +133,7 @@ fn what_a_lost_node_was_to_get_is_forgotten() {
     let add = atomic(Atomic::Add(1), true);
     assert_eq!(transfers.started(tag, Part::Post(add), Posted::Yes), Ok(true));
     assert_eq!(transfers.fetching(), 1);
-    transfers.abandon(NODE, lost);
+    transfers.abandon(NODE, &lost(Rank(1)));
     assert_eq!((transfers.owed(), transfers.is_quiet()), (Owed::Nothing, true));
     assert_eq!((transfers.fetching(), transfers.take(ticket)), (0, Err(lost(Rank(1)))));
     assert_eq!(transfers.lent_to(ticket), None);
@@ -159,7 +159,7 @@ fn what_is_under_way_to_a_lost_node_takes_no_room() {
         assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));
     }
     assert_eq!(transfers.under_way(), 64);
-    transfers.abandon(NODE, lost);
+    transfers.abandon(NODE, &lost(Rank(1)));
     assert_eq!(transfers.under_way(), 0);
     let (write, tag) = (transfers.begin_write(elsewhere(), false), transfers.tag());
     assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));

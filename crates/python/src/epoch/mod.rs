@@ -445,8 +445,13 @@ impl EpochWindow {
             shared.attached.as_ref().map_or(Ok(()), |attached| attached.give_back(py, access));
         let stays = given.is_err() || Arc::strong_count(&shared.views) > 1;
         let freed = access.released(py, || {
-            free_unless(&team, detached?.into(), stays)?;
-            given
+            let (memory, ended) = detached?;
+            free_unless(&team, memory.into(), stays)?;
+            match ended {
+                // What was put to a lost rank is lost with it.
+                Err(Error::RankLost { .. }) => given,
+                ended => ended.and(given),
+            }
         });
         drop(team);
         shared.team.end_use(py, entered, freed)
