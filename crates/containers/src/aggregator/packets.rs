@@ -163,12 +163,13 @@ impl<'w, T: Plain> Packets<'w, T> {
             let _ = self.context().flush(peer.rank);
         }
         let met = self.team.barrier();
-        if self.is_broken || self.context().load(self.own(BROKEN))? != 0 {
+        let broken = self.context().load(self.own(BROKEN));
+        if self.is_broken || broken.as_ref().is_ok_and(|&broken| broken != 0) {
             return Err(Error::InvalidArgument(
                 "this aggregator was left in the middle of a run; free it and make another".into(),
             ));
         }
-        self.or_break(met)
+        self.or_break(met.and(broken.map(drop)))
     }
 
     /// Goes on as if so many packets had gone from everybody to everybody. Collective.
