@@ -127,7 +127,7 @@ fn survivors_that_fail_or_abort_name_the_victim() {
             .expect("the environment is in order");
         let launch = launch.options(|options| {
             if nodes > 1 {
-                options.fabric = if round % 2 == 0 { Kind::Nic } else { Kind::Ofi };
+                options.fabric = if round.is_multiple_of(2) { Kind::Nic } else { Kind::Ofi };
                 options.nodes = Some(nodes);
             }
         });
@@ -135,7 +135,10 @@ fn survivors_that_fail_or_abort_name_the_victim() {
             .argument(format!("churn-{kind}"))
             .variable(VICTIM, victim.0.to_string())
             .variable(DELAY, ((random / 7) % 20_000).to_string())
-            .variable(FAILS, if (kill as usize + round) % 2 == 0 { ABORTS } else { "exit" })
+            .variable(
+                FAILS,
+                if (kill as usize + round).is_multiple_of(2) { ABORTS } else { "exit" },
+            )
             .timeout(DEADLINE)
             .grace(DEADLINE)
             .run()
