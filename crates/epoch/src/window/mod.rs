@@ -407,13 +407,10 @@ impl<'t, V: Variant> Window<'t, V> {
     fn dismantle(self) -> Result<(Memory<u8>, Team<'t>, Result<()>)> {
         self.check_idle("the end of the window")?;
         let (flushed, checks) = (self.context.flush_all(), self.state.checks());
-        let when = |checks: bool, check: fn(&Active, &Context) -> Result<()>| match checks {
-            true => check(&self.active, self.context),
-            false => Ok(()),
-        };
-        let announced = when(checks, Active::announce_fence);
+        let announced = if checks { self.active.announce_fence(self.context) } else { Ok(()) };
         self.barrier()?;
-        let checked = when(checks && announced.is_ok(), Active::check_groups);
+        let is_to_check = checks && announced.is_ok();
+        let checked = if is_to_check { self.active.check_groups(self.context) } else { Ok(()) };
         let freed = self.passive.free(&self.team).and(self.active.free(&self.team));
         Ok((self.memory, self.team, flushed.and(announced).and(checked).and(freed)))
     }
