@@ -428,27 +428,29 @@ API int MPI_Win_free(MPI_Win *win)
     struct window *window = window_of(*win);
     if (window == NULL)
         return REAL(MPI_Win_free)(win);
-    int completed = 0, code = farside_mpi_window_is_idle(window->core);
-    if (code == 0 && !window->has_met) {
-        completed = farside_mpi_window_complete(window->core);
-        code = farside_mpi_window_meet(window->core);
-        if (code != 0) {
-            /* Somebody was lost, for whom the rest would wait. The handle stays, and every call on
-             * it fails. */
-            int error = done(window, "MPI_Win_free", code);
+    int code = farside_mpi_window_is_idle(window->core);
+    if (code != 0)
+        return done(window, "MPI_Win_free", code);
+    if (!window->has_met) {
+        int completed = farside_mpi_window_complete(window->core);
+        int met = farside_mpi_window_meet(window->core);
+        if (met == FARSIDE_LOST) {
+            /* The rest would wait for the lost process. The handle stays, and every call on it
+             * fails. */
+            int error = done(window, "MPI_Win_free", met);
             farside_mpi_window_free(window->core);
             window->core = NULL;
             free(window->near);
             window->near = NULL;
             return error;
         }
+        code = met != 0 ? met : completed;
     }
-    if (code != 0)
-        return done(window, "MPI_Win_free", code);
     window->has_met = true;
-    /* What was put to a lost process, which need not be a member, is an error of this member alone:
-     * its handler is called while there is a window, which is then freed as usual. */
-    int told = done(window, "MPI_Win_free", completed);
+    /* What was put to a lost process, which need not be a member, and a message of the meeting that
+     * failed are errors of this member alone: the others have come and free the window with it. Its
+     * handler is called while there is a window. */
+    int told = done(window, "MPI_Win_free", code);
     /* The callbacks of the program's attributes find the window as it was; after one that fails it
      * stays. */
     int error = REAL(MPI_Win_free)(win);
