@@ -32,8 +32,9 @@ enum After {
 /// What came of a trial.
 struct Outcome {
     has_struck: bool,
-    /// How many segments there are, if the program works, and no team of it has failed: such a team
-    /// keeps its memory, since members may be about to write there.
+    /// How many segments there are, if the program works, and no team of it has failed, nor could
+    /// a member free its own: such a team keeps its memory, since members may be about to write
+    /// there.
     segments: Option<i64>,
     /// What was left behind, if anything was.
     problem: Option<String>,
@@ -64,8 +65,11 @@ fn trial(nodes: u32, program: Program, after: After, faults: Arc<Faults>) -> Out
         Err(RecvTimeoutError::Timeout) => (false, Some("hangs".into())),
         Err(RecvTimeoutError::Disconnected) => (false, Some("panics".into())),
         Ok(Ok(errors)) => {
-            let is_told = |error: &Error| matches!(error, Error::PeerFailed { .. });
-            let has_failed = errors.iter().flatten().flatten().any(is_told);
+            let keeps_a_team = |error: &Error| match error {
+                Error::PeerFailed { .. } => true,
+                error => error.to_string().contains(programs::KEEPS_TEAM),
+            };
+            let has_failed = errors.iter().flatten().flatten().any(keeps_a_team);
             let (works, problem) = judge(&errors);
             (works && !(has_failed && faults.kind() != Kind::Allocation), problem)
         }

@@ -97,10 +97,14 @@ pub(crate) fn collectives(world: &World) -> Result<()> {
     let team = world.split(Some(u64::from(world.rank().0 % 2)), 0)?;
     team.map_or(Ok(()), |team| {
         let used = team.words(3).and_then(|words| words.free(&team));
-        let freed = team.free();
+        // A member whose meeting fails cannot know whether the others still write to its team.
+        let freed = team.free().map_err(|error| Error::Program(format!("{KEEPS_TEAM}: {error}")));
         used.and(freed)
     })
 }
+
+/// Begins the error of a member that could not free its team, and keeps its memory.
+pub(crate) const KEEPS_TEAM: &str = "the team stays";
 
 /// Collectives so long that members of several nodes expose what they have, and fetch it from each
 /// other. Who has no error has the right result.
