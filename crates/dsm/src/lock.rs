@@ -145,7 +145,9 @@ impl<V: Variant> Coherence<'_, V> {
         let turn = self.lock_state.turn[lock as usize];
         let free =
             FREE | u64::from(self.intervals.epoch << KIND_BITS) | ((self.log_bytes() as u64) << 32);
-        let found = self.context.swap(self.memory.lock(self.me, lock, STATES + turn), free)?;
+        let place = self.memory.lock(self.me, lock, STATES + turn);
+        // Not a swap: who asks must stay in the word if the answer is lost.
+        let found = self.context.compare_swap(place, HELD, free)?;
         self.lock_state.held[lock as usize] = false;
         let Some((next, ticket)) = who_wants(found) else { return Ok(()) };
         let granted = self.grant(lock, turn, next, ticket);
