@@ -1,7 +1,9 @@
 //! The memory of simulated ranks.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use farside_fabric::Mapped;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -10,6 +12,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 const PAGE: usize = 4096;
 /// From how many bytes on a part is mapped and not allocated.
 const MAPPED_BYTES_MIN: usize = 16 << 10;
+/// The number of mappings that are kept to be used again. Runs of more ranks are long.
+const KEPT_MAX: usize = 64;
 
 /// One rank's part of a segment.
 pub(crate) struct Memory {
@@ -18,13 +22,14 @@ pub(crate) struct Memory {
     /// How far beyond a page it begins.
     skipped: usize,
     bytes: u64,
+    rooms: Arc<Rooms>,
 }
 
 impl Memory {
     /// Memory that begins `skipped` bytes after a page does.
-    pub(crate) fn new(bytes: u64, skipped: usize) -> Arc<Memory> {
-        let room = Room::new(bytes as usize + PAGE + skipped);
-        Arc::new(Memory { room, skipped, bytes })
+    pub(crate) fn new(rooms: &Arc<Rooms>, bytes: u64, skipped: usize) -> Arc<Memory> {
+        let room = rooms.take(bytes as usize + PAGE + skipped);
+        Arc::new(Memory { room, skipped, bytes, rooms: rooms.clone() })
     }
 
     pub(crate) fn mapped(self: &Arc<Memory>) -> Mapped {
@@ -38,50 +43,138 @@ impl Memory {
     }
 }
 
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Room::Mapped(mapping) = &mut self.room {
+            self.rooms.give_back(mapping);
+        }
+    }
+}
+
+/// Mappings to be used again: an exploration needs them thousands of times a second, and making and
+/// removing one takes longer than a short run.
+#[derive(Default)]
+pub(crate) struct Rooms {
+    free: Mutex<Vec<Mapping>>,
+    /// What the kernel says of this process's pages, if it does.
+    page_map: OnceLock<Option<File>>,
+}
+
+impl Rooms {
+    /// Returns memory that is all zero.
+    fn take(&self, bytes: usize) -> Room {
+        if bytes >= MAPPED_BYTES_MIN {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = free.iter().rposition(|mapping| mapping.bytes == bytes);
+            let kept = kept.map(|at| free.swap_remove(at));
+            let page_map = self.page_map.get_or_init(|| File::open("/proc/self/pagemap").ok());
+            let kept = kept.filter(|kept| page_map.as_ref().is_some_and(|map| kept.clear(map)));
+            if let Some(mapping) = kept.or_else(|| Mapping::new(bytes)) {
+                return Room::Mapped(mapping);
+            }
+        }
+        Room::Allocated(vec![0; bytes.div_ceil(16)].into())
+    }
+
+    /// Keeps a mapping that nobody uses any more, and leaves an empty one, or lets it go.
+    fn give_back(&self, mapping: &mut Mapping) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < KEPT_MAX {
+            free.push(std::mem::replace(mapping, Mapping { base: NonNull::dangling(), bytes: 0 }));
+        }
+    }
+}
+
 /// Zeroed memory that costs nothing until it is touched, if it is long. An allocator promises that
 /// for its first long pieces only: one that was used and freed before is zeroed by hand, and then
 /// all of it is there, thousands of ranks times.
 enum Room {
     Allocated(Box<[u128]>),
-    Mapped { base: NonNull<u8>, bytes: usize },
+    Mapped(Mapping),
 }
 
-// SAFETY: a mapping belongs to nobody but its room, and is no matter of threads.
-unsafe impl Send for Room {}
-// SAFETY: a shared room gives away nothing but its address.
-unsafe impl Sync for Room {}
-
 impl Room {
-    fn new(bytes: usize) -> Room {
-        let mapped = if bytes < MAPPED_BYTES_MIN { None } else { map(bytes) };
-        match mapped {
-            Some(base) => Room::Mapped { base, bytes },
-            None => Room::Allocated(vec![0; bytes.div_ceil(16)].into()),
-        }
-    }
-
     fn start(&self) -> NonNull<u8> {
         match self {
             Room::Allocated(words) => NonNull::from(&**words).cast(),
-            Room::Mapped { base, .. } => *base,
+            Room::Mapped(mapping) => mapping.base,
         }
     }
 }
 
-impl Drop for Room {
+/// Anonymous memory, or none.
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping belongs to nobody but its room, and is no matter of threads.
+unsafe impl Send for Mapping {}
+// SAFETY: a shared one gives away nothing but its address.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(bytes: usize) -> Option<Mapping> {
+        let (protection, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: a new mapping at an address of the system's choice disturbs nobody.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) };
+        Some(Mapping { base: NonNull::new(base.ok()?.cast())?, bytes })
+    }
+
+    /// Zeroes the pages that were touched, of which there are few. Returns false if the page map
+    /// does not say which these are.
+    fn clear(&self, page_map: &File) -> bool {
+        // In an entry of the page map: the page is in memory, or swapped out.
+        const TOUCHED: u64 = 3 << 62;
+        let pages = self.bytes.div_ceil(PAGE);
+        let mut entries = vec![0; pages * size_of::<u64>()];
+        let at = self.base.addr().get() / PAGE * size_of::<u64>();
+        if page_map.read_exact_at(&mut entries, at as u64).is_err() {
+            return false;
+        }
+        for (page, entry) in entries.as_chunks().0.iter().enumerate() {
+            if u64::from_ne_bytes(*entry) & TOUCHED != 0 {
+                let length = PAGE.min(self.bytes - page * PAGE);
+                // SAFETY: within the mapping, initialized, and nobody else uses it.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts_mut(self.base.add(page * PAGE).as_ptr(), length)
+                };
+                bytes.fill(0);
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
-        if let Room::Mapped { base, bytes } = *self {
-            // SAFETY: what `map` returned, and nobody uses it any more: whoever does holds the
-            // room.
-            let _ = unsafe { munmap(base.as_ptr().cast(), bytes) };
+        if self.bytes > 0 {
+            // SAFETY: what `new` mapped, and nobody uses it any more: whoever does holds the room.
+            let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
         }
     }
 }
 
-fn map(bytes: usize) -> Option<NonNull<u8>> {
-    let (protection, flags) =
-        (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-    // SAFETY: a new mapping at an address of the system's choice disturbs nobody.
-    let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) };
-    base.ok().and_then(|base| NonNull::new(base.cast()))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_used_again_is_zero() {
+        let rooms = Arc::new(Rooms::default());
+        let bytes = 40 * PAGE as u64;
+        let first = Memory::new(&rooms, bytes, 0);
+        let mapped = first.mapped();
+        let ends = [0, 7 * PAGE as u64 + 8, bytes - 8];
+        assert!(ends.iter().all(|&at| mapped.put(at, &[1; 8])));
+        let base = mapped.base();
+        drop((mapped, first));
+        let second = Memory::new(&rooms, bytes, 0);
+        let mapped = second.mapped();
+        assert_eq!(mapped.base(), base);
+        let mut all = vec![1; bytes as usize];
+        assert!(mapped.get(0, &mut all));
+        assert!(all.iter().all(|&byte| byte == 0));
+    }
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use farside_fabric::{Rank, Topology};
 
@@ -12,6 +13,7 @@ use crate::fiber::{Resume, Stacks};
 use crate::fibers::{Fibers, Program};
 use crate::late::{note_enabling, note_late};
 use crate::machine::{Doing, FaultModel, Machine, Member};
+use crate::memory::Rooms;
 
 /// Chooses what happens next.
 pub trait Oracle {
@@ -90,6 +92,7 @@ pub struct Simulation {
     topology: Topology,
     root_bytes: u64,
     stacks: Rc<Stacks>,
+    rooms: Arc<Rooms>,
     steps_max: usize,
     fault_model: FaultModel,
     processors: Option<u32>,
@@ -101,13 +104,13 @@ pub struct Simulation {
 impl Simulation {
     /// Ranks as `topology` has them, each with a first segment of `root_bytes`.
     pub fn new(topology: Topology, root_bytes: u64) -> Simulation {
-        let (stacks, fault_model) = (Rc::default(), FaultModel::default());
         Simulation {
             topology,
             root_bytes,
-            stacks,
+            stacks: Rc::default(),
+            rooms: Arc::default(),
             steps_max: 100_000,
-            fault_model,
+            fault_model: FaultModel::default(),
             processors: None,
             refuses_unordered: false,
             digests: false,
@@ -208,7 +211,8 @@ impl Simulation {
         oracle: &mut dyn Oracle,
         beginning: Vec<Step>,
     ) -> Run {
-        let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.fault_model);
+        let (topology, rooms) = (self.topology.clone(), &self.rooms);
+        let mut machine = Machine::new(topology, self.root_bytes, rooms, self.fault_model);
         machine.refuses_unordered = self.refuses_unordered;
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));

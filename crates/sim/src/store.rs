@@ -19,7 +19,7 @@ use crate::event::{Access, EventId, What};
 use crate::fiber::shift;
 use crate::handler_agent::{HandlerAgent, Posted};
 use crate::machine::Member;
-use crate::memory::Memory;
+use crate::memory::{Memory, Rooms};
 use crate::news::full_roster;
 
 /// An operation in flight.
@@ -79,6 +79,7 @@ pub(crate) struct Store {
     pub(crate) heard: Vec<Roster>,
     /// The parts of every segment, by rank.
     segments: FxHashMap<SegmentId, Vec<Option<Part>>>,
+    rooms: Arc<Rooms>,
     /// Each rank's copies of them.
     handlers: HashMap<(Rank, HandlerId), Handler>,
     /// True if landings are counted on any node.
@@ -94,12 +95,13 @@ pub(crate) const LANDINGS: SegmentId = SegmentId(2);
 pub(crate) const CALL_BYTES: u64 = 4608;
 
 impl Store {
-    pub(crate) fn new(topology: Topology, root_bytes: u64) -> Store {
+    /// Takes its memory from `rooms`, and gives it back there.
+    pub(crate) fn new(topology: Topology, root_bytes: u64, rooms: &Arc<Rooms>) -> Store {
         let rank_state =
             |_| RankState { serial: 0, replies: Vec::new(), late_errors: BTreeMap::new() };
         let ranks = topology.ranks();
         // The first segments are used at the same places by all ranks at a time.
-        let root = |rank: u32| Some(Part::new(root_bytes, shift(rank as usize)));
+        let root = |rank: u32| Some(Part::new(rooms, root_bytes, shift(rank as usize)));
         let root = (0..ranks).map(root).collect();
         let roster = full_roster(&topology);
         Store {
@@ -110,6 +112,7 @@ impl Store {
             roster,
             heard: Vec::new(),
             segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
+            rooms: rooms.clone(),
             handlers: HashMap::new(),
             counting: false,
             excluded: FxHashSet::default(),
@@ -128,7 +131,7 @@ impl Store {
         let ranks = self.rank_states.len();
         let parts =
             self.segments.entry(segment).or_insert_with(|| (0..ranks).map(|_| None).collect());
-        parts[rank.index()] = Some(Part::new(bytes, 0));
+        parts[rank.index()] = Some(Part::new(&self.rooms, bytes, 0));
         Ok(())
     }
 
@@ -548,8 +551,8 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Part {
-    fn new(bytes: u64, skipped: usize) -> Part {
-        let memory = Memory::new(bytes, skipped);
+    fn new(rooms: &Arc<Rooms>, bytes: u64, skipped: usize) -> Part {
+        let memory = Memory::new(rooms, bytes, skipped);
         Part { mapped: memory.mapped(), memory }
     }
 }

@@ -13,6 +13,7 @@ mod waiting;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use farside_fabric::tracing::Slice;
@@ -104,7 +105,7 @@ impl Timed {
         if let Err(problem) = maps::check(self.topology.ranks(), self.root_bytes) {
             return Ok(Err(problem));
         }
-        let store = Store::new(self.topology.clone(), self.root_bytes);
+        let store = Store::new(self.topology.clone(), self.root_bytes, &Arc::default());
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
         let contention = Contention::new(&self.profile, self.seed)?;
         let responses = Responses::new(&self.profile, self.topology.ranks())?;
