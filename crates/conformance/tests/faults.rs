@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use farside::epoch::{Mode, Options as EpochOptions, Window};
 use farside::{Error, Local, Lock, Rank, Result, World, lock};
 use farside_conformance::{for_each_test, test};
 use farside_job::faults::{Faults, Kind};
@@ -226,6 +227,37 @@ mod answers {
     use super::*;
 
     each_fails! { Answer, Again: epochs array aggregator pages collectives long_collectives }
+}
+
+/// A rank that has failed to take a lock or to give it back cannot meet the others at the end of
+/// the window: one of them may wait for that lock.
+#[test]
+fn a_window_whose_lock_has_failed_is_not_freed() {
+    let passive = |window: &Window<'_>| {
+        window.lock(Rank(0), Mode::Exclusive)?;
+        window.unlock(Rank(0))
+    };
+    for at in 0.. {
+        let faults = Faults::new(Kind::Operation, Rank(0), at);
+        let decorating = faults.clone();
+        let local = Local::new(1).expect("the environment is in order");
+        let local = local.decorate(move |connection| decorating.over(connection));
+        let armed = faults.clone();
+        let run = |world: &World| {
+            let window = Window::allocate(world, 64, EpochOptions::new())?;
+            armed.arm(world.rank(), true);
+            let locked = passive(&window);
+            armed.arm(world.rank(), false);
+            Ok((locked, window.free()))
+        };
+        let (locked, freed) = local.run(run).expect("the window is made").remove(0);
+        assert_eq!(locked.is_err(), freed.is_err(), "operation {at}: {locked:?}, {freed:?}");
+        assert_eq!(locked.is_err(), faults.has_struck(), "operation {at}");
+        if !faults.has_struck() {
+            assert!(at > 0, "a lock takes operations");
+            break;
+        }
+    }
 }
 
 /// A team gives all of its memory back, also the words of what was made on it.

@@ -105,6 +105,8 @@ pub(crate) struct EpochState {
     checks: bool,
     locks: Cell<usize>,
     pub(crate) all_locked: Cell<bool>,
+    /// True if the lock of a target could not be taken or given back: others may wait for it.
+    pub(crate) is_broken: Cell<bool>,
     /// True if a fence has opened an epoch, and if there was an operation in it.
     pub(crate) fenced: Cell<bool>,
     used: Cell<bool>,
@@ -120,6 +122,7 @@ impl EpochState {
             checks,
             locks: Cell::new(0),
             all_locked: Cell::new(false),
+            is_broken: Cell::new(false),
             fenced: Cell::new(false),
             used: Cell::new(false),
             started: RefCell::default(),
@@ -175,6 +178,10 @@ impl EpochState {
     /// Checks that an epoch of another kind may begin now: no lock is held.
     pub(crate) fn check_unlocked(&self, call: &'static str) -> Result<(), Fault> {
         match () {
+            () if self.is_broken.get() => Err(Fault::StillOpen {
+                call,
+                open: "others may wait for a lock that this rank failed to take or to give back",
+            }),
             () if self.all_locked.get() => {
                 Err(Fault::StillOpen { call, open: "all targets are locked" })
             }

@@ -388,6 +388,12 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Ends the window, and gives its memory back. Collective. All epochs must be over.
+    ///
+    /// # Errors
+    ///
+    /// Fails without meeting the others if an epoch of this rank is open, or if a lock could not be
+    /// taken or given back: somebody may wait for it, so the rank should end, and with it their
+    /// wait.
     pub fn free(self) -> Result<()> {
         let (memory, team, ended) = self.dismantle()?;
         // The others meet this member there, whatever has come of its part so far.

@@ -338,7 +338,9 @@ impl<'t, V: Variant> Window<'t, V> {
         let (segment, lock) = (self.memory.segment(), target_lock(target));
         let purpose = Purpose::new(ActivityKind::Lock, "epoch").of(segment, lock);
         match &self.passive {
-            Passive::Direct(direct) => direct.lock::<V>(self.context, target, mode, purpose)?,
+            Passive::Direct(direct) => {
+                self.noting(direct.lock::<V>(self.context, target, mode, purpose))?;
+            }
             other => {
                 let _doing = self.context.begin(purpose);
                 return self.take_other_lock(other, member, target, mode);
@@ -359,8 +361,12 @@ impl<'t, V: Variant> Window<'t, V> {
         mode: Mode,
     ) -> Result<()> {
         match passive {
-            Passive::Backoff(backoff) => backoff.lock::<V>(self.context, target, mode)?,
-            Passive::Published(published) => published.lock::<V>(self.context, target, mode)?,
+            Passive::Backoff(backoff) => {
+                self.noting(backoff.lock::<V>(self.context, target, mode))?;
+            }
+            Passive::Published(published) => {
+                self.noting(published.lock::<V>(self.context, target, mode))?;
+            }
             Passive::TwoSided(two_sided) => two_sided.open(member, mode),
             Passive::Direct(_) => {}
         }
@@ -383,7 +389,7 @@ impl<'t, V: Variant> Window<'t, V> {
                 if !self.has_answers.get() && self.context.flushes_by_atomic(target) =>
             {
                 self.state.set_lock(member, None);
-                direct.unlock::<V>(self.context, target, mode)
+                self.noting(direct.unlock::<V>(self.context, target, mode))
             }
             Passive::TwoSided(two_sided) => self.close_two_sided(two_sided, member, target),
             _ => self.complete_and_release(member, target, mode),
@@ -404,11 +410,13 @@ impl<'t, V: Variant> Window<'t, V> {
         self.state.set_lock(member, None);
         // The lock is released even if something was lost, so that others find out, too.
         match &self.passive {
-            Passive::Direct(direct) => direct.unlock::<V>(self.context, target, mode)?,
-            Passive::Backoff(backoff) => backoff.unlock(self.context, target, mode)?,
-            Passive::Published(published) => published.unlock(self.context, target, mode)?,
-            Passive::TwoSided(_) => {}
-        }
+            Passive::Direct(direct) => self.noting(direct.unlock::<V>(self.context, target, mode)),
+            Passive::Backoff(backoff) => self.noting(backoff.unlock(self.context, target, mode)),
+            Passive::Published(published) => {
+                self.noting(published.unlock(self.context, target, mode))
+            }
+            Passive::TwoSided(_) => Ok(()),
+        }?;
         completed?;
         if V::FLUSHES { self.finish(Some(target)).and(self.context.flush(target)) } else { Ok(()) }
     }
@@ -429,7 +437,18 @@ impl<'t, V: Variant> Window<'t, V> {
             self.context.flush(target)?;
         }
         self.state.set_lock(member, None);
-        two_sided.close::<V>(self.context, &self.memory, member)
+        self.noting(two_sided.close::<V>(self.context, &self.memory, member))
+    }
+
+    /// Notes that a lock could not be taken or given back, for any reason but a loss, of which
+    /// those who wait hear by themselves.
+    #[inline(always)]
+    fn noting<R>(&self, done: Result<R>) -> Result<R> {
+        done.inspect_err(|error| {
+            if error.lost_rank().is_none() {
+                self.state.is_broken.set(true);
+            }
+        })
     }
 
     /// In the two-sided design: takes the lock now, and issues what is queued directly.
@@ -443,7 +462,7 @@ impl<'t, V: Variant> Window<'t, V> {
             return Ok(());
         }
         let target = self.members()[member];
-        for queued in two_sided.escalate::<V>(self.context, &self.memory, member)? {
+        for queued in self.noting(two_sided.escalate::<V>(self.context, &self.memory, member))? {
             self.issue(target, &queued.operation, queued.answer.as_ref())?;
         }
         Ok(())
