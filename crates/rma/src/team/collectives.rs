@@ -17,6 +17,8 @@ use crate::plain::Plain;
 /// Collectives. All members make the same calls, in the same order.
 impl Team<'_> {
     /// Returns when every member has called it. Says nothing about puts: see [`Team::sync`].
+    ///
+    /// This is `MPI_Barrier` and `shmem_sync_all`, not `shmem_barrier_all`.
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         self.meet_for(Call::BARRIER)
@@ -47,6 +49,8 @@ impl Team<'_> {
 
     /// Returns when every member has called it and all that any member has put before, to any rank,
     /// has landed.
+    ///
+    /// This is `GA_Sync` and `shmem_barrier_all`, not `shmem_sync_all`.
     ///
     /// In a team of all ranks, over a fabric that counts what lands, that is the combined fence and
     /// barrier of \[ARMCI03\]: no member waits for acknowledgements from other nodes. Elsewhere it
