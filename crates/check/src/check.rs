@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use farside::Result;
 use farside::sim::{
     Event, Policy, Program, Progress, Reduction, Report, Run, Simulation, explore, final_states,
-    replay, simulation,
+    omitting, replay, simulation,
 };
+use farside_fabric::Step;
 
 use crate::property::Promise;
 
@@ -315,6 +316,17 @@ impl Check {
     #[must_use]
     pub fn unordered(self, why: &'static str) -> Check {
         Check { unordered: Some(why), ..self }
+    }
+
+    /// Leaves a step of the protocol out.
+    #[must_use]
+    pub fn omitting(self, step: Step) -> Check {
+        let whole = self.subject;
+        let subject = move |setup: &Setup| {
+            let Subject { program, in_the_end } = whole(setup);
+            Subject { program: omitting(step, program), in_the_end }
+        };
+        Check { subject: Rc::new(subject), ..self }
     }
 
     /// Wrong on purpose: it breaks a promise, and must be caught by a problem that says this.

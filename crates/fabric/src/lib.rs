@@ -32,6 +32,7 @@ pub mod error;
 pub mod job;
 pub mod memory;
 pub mod observed;
+pub mod omitting;
 pub mod operation;
 pub mod probe;
 pub mod random;
@@ -52,8 +53,8 @@ pub use memory::{Contender, Mapped, watch_bits};
 pub use observed::{Kind, Observed, Operation};
 pub use operation::{Atomic, Width};
 pub use probe::{
-    Atomicity, CarriedOut, Foreign, OwnAccess, OwnPlace, Probe, ProbeEvent, Reuse, is_private,
-    private_place,
+    Atomicity, CarriedOut, Foreign, OwnAccess, OwnPlace, Probe, ProbeEvent, Reuse, Step,
+    is_private, private_place,
 };
 pub use topology::Topology;
 pub use waist::{

@@ -61,6 +61,9 @@ pub enum ProbeEvent<'a> {
     /// Asks for the atomics of all ranks that were carried out since anybody last asked, in their
     /// order.
     CarriedOut(&'a mut Vec<CarriedOut>),
+    /// Asks whether a step of a protocol is left out, as in known-wrong variants that an explorer
+    /// must catch: any number says that it is.
+    Omits(Step),
     /// Where the program called the operation that follows on this connection.
     At(&'static Location<'static>),
     /// How operations of an interface of another language are to be taken until the next such
@@ -144,6 +147,10 @@ pub enum ProbeEvent<'a> {
         bytes: usize,
     },
 }
+
+/// A step without which a protocol is wrong, with what it does in a few words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step(pub &'static str);
 
 /// An atomic that was carried out in an explored schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

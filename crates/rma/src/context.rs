@@ -10,7 +10,7 @@ use farside_fabric::memory::full_fence;
 use farside_fabric::record::{ActivityKind, Lasting};
 use farside_fabric::{
     Connection, Error, Event, Failures, JobView, Loss, Mapped, PeerState, Probe, ProbeEvent, Rank,
-    Reply, Result, SegmentId, Started, Ticket, Topology,
+    Reply, Result, SegmentId, Started, Step, Ticket, Topology,
 };
 
 use crate::activity::{Purpose, Telling, Waiting};
@@ -165,6 +165,15 @@ impl Context {
     #[inline]
     pub fn tell(&self, event: impl FnOnce() -> ProbeEvent<'static>) -> Option<u64> {
         self.probe()?.event(event())
+    }
+
+    /// Returns whether a step of a protocol is left out. A constant but where protocols are
+    /// explored: there, known-wrong variants leave one out ([`Omitting`]).
+    ///
+    /// [`Omitting`]: farside_fabric::omitting::Omitting
+    #[inline(always)]
+    pub fn omits(&self, step: Step) -> bool {
+        cfg!(feature = "explore") && self.tell(|| ProbeEvent::Omits(step)).is_some()
     }
 
     /// Looks whether an operation is complete, for a program that does not wait for it. What waits

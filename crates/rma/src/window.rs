@@ -8,7 +8,6 @@ use farside_fabric::{Error, ProbeEvent, Rank, Result, SegmentId};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
-use crate::group::variant::{Right, Variant};
 use crate::place::{Place, short_name};
 use crate::plain::Plain;
 use crate::segment::Segment;
@@ -110,16 +109,9 @@ impl<T: Plain> Window<T> {
 
     /// Gives the memory back. Every member must do so; no memory goes before all have come.
     #[track_caller]
-    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
-        self.free_as::<Right>(team.into())
-    }
-
-    /// Frees it as a variant of the protocol does.
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn free_as<V: Variant>(mut self, team: Team<'_>) -> Result<()> {
+    pub fn free<'t>(mut self, team: impl Into<Team<'t>>) -> Result<()> {
         self.memory.forget();
-        team.free_segment::<V>(&self.memory.segment)
+        team.into().free_segment(&self.memory.segment)
     }
 }
 

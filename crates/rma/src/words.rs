@@ -9,7 +9,6 @@ use farside_fabric::{Error, ProbeEvent, Rank, Result, SegmentId, Width};
 
 use crate::context::Context;
 use crate::group::call::{Call, Kind};
-use crate::group::variant::Right;
 use crate::place::Place;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
@@ -153,7 +152,7 @@ impl Words {
             ));
         };
         let call = Call::free(self.block.id, self.start as u64 * 8);
-        let flushed = team.flush_and_meet::<Right>(call)?;
+        let flushed = team.flush_and_meet(call)?;
         block.used[self.start..self.start + self.count].fill(false);
         self.tell(team.context(), false);
         team.context().put_own(&self.block, self.start as u64 * 8, &vec![0; self.count * 8])?;

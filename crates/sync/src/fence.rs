@@ -13,7 +13,7 @@
 //! Checked:   2 ranks and 3 ranks exhaustively, each against the other's puts.
 
 use farside_fabric::{Rank, Result};
-use farside_rma::group::variant::{Right, Variant};
+use farside_rma::group::steps;
 use farside_rma::{Context, Team, Words, World};
 
 /// How a fence learns that puts have landed.
@@ -71,15 +71,10 @@ impl Fences {
 
     /// Returns when all that this context posted to `peer` has landed.
     pub fn fence(&self, context: &Context, style: Style, peer: Rank) -> Result<()> {
-        self.fence_as::<Right>(context, style, peer)
-    }
-
-    #[doc(hidden)]
-    pub fn fence_as<V: Variant>(&self, context: &Context, style: Style, peer: Rank) -> Result<()> {
         match style {
             Style::Acknowledged => context.flush(peer),
             Style::Confirmed => {
-                if V::ORDERS {
+                if !context.omits(steps::ORDER) {
                     context.fence()?;
                 }
                 context.load(self.words.at(peer, 0)).map(drop)

@@ -7,20 +7,20 @@ use std::rc::Rc;
 
 use farside::sim::program;
 use farside::{Rank, Result, Window, World};
-use farside_rma::group::variant::{Right, Variant, mutants};
+use farside_rma::group::steps;
 
 use super::wrong;
 use crate::check::{Check, Setup, Subject};
 use crate::property::Promise;
 
 /// Every rank puts to the next one's part of a window, and all free it.
-fn frees<V: Variant>(_: &Setup) -> Subject {
+fn frees(_: &Setup) -> Subject {
     Subject::new(program(
         |world| world.window::<u64>(1),
         |world: &World, window: Window<u64>| {
             let next = Rank((world.rank().0 + 1) % world.size());
             world.put_value(1, window.at(next, 0))?;
-            window.free_as::<V>(world.team())?;
+            window.free(world)?;
             // An operation that has found no memory says so here.
             world.flush(next)
         },
@@ -79,18 +79,15 @@ fn looks(heeds: bool) -> impl Fn(&Setup) -> Subject {
 /// All checks of memory that comes and goes.
 pub fn checks() -> Vec<Check> {
     vec![
-        Check::new("memory/free", "what was put has landed before memory goes", frees::<Right>)
+        Check::new("memory/free", "what was put has landed before memory goes", frees)
             .setup(Setup::new(3)),
-        Check::new("memory/free-far", "the same on several nodes", frees::<Right>)
+        Check::new("memory/free-far", "the same on several nodes", frees)
             .setup(Setup::new(2).topology("node:2")),
         Check::new("memory/again", "memory comes again where it was freed", makes_again)
             .setup(Setup::new(2).rounds(2)),
-        Check::new(
-            "memory/free-without-flush",
-            "frees memory that a put is on its way to",
-            frees::<mutants::WithoutFlushBeforeFree>,
-        )
-        .mutant(Promise::Visibility, "segment"),
+        Check::new("memory/free-without-flush", "frees memory that a put is on its way to", frees)
+            .omitting(steps::FLUSH_BEFORE_FREE)
+            .mutant(Promise::Visibility, "segment"),
         Check::new("memory/look", "a look finds an operation complete, or not", looks(true))
             .setup(Setup::new(2).looks()),
         Check::new("memory/look-never", "relies on an operation being under way", looks(false))

@@ -3,25 +3,25 @@
 use farside::fence::{Fences, Style};
 use farside::sim::{Policy, program};
 use farside::{BarrierKind, Rank, SyncKind, Team, World};
-use farside_rma::group::variant::{Right, Variant, mutants};
+use farside_rma::group::steps;
 
 use super::barrier::separates;
 use crate::check::{Check, Setup, Subject};
 use crate::property::Promise;
 
-fn meets<V: Variant>(kind: BarrierKind) -> impl Fn(&Setup) -> Subject {
-    separates(|_| Ok(()), move |world, (), _| world.team().barrier_as::<V>(kind))
+fn meets(kind: BarrierKind) -> impl Fn(&Setup) -> Subject {
+    separates(|_| Ok(()), move |world, (), _| world.barrier_by(kind))
 }
 
 /// Rank 0 puts to rank 1 and fences; the last rank is told, and looks.
-fn fenced<V: Variant>(style: Style) -> impl Fn(&Setup) -> Subject {
+fn fenced(style: Style) -> impl Fn(&Setup) -> Subject {
     move |_| {
         Subject::new(program(
             |world| Ok((Fences::new(world)?, world.words(2)?)),
             move |world, (fences, words)| match world.rank().0 {
                 0 => {
                     world.put_value(7, words.at(Rank(1), 0))?;
-                    fences.fence_as::<V>(world, style, Rank(1))?;
+                    fences.fence(world, style, Rank(1))?;
                     world.signal(words.at(Rank(world.size() - 1), 1), 1)
                 }
                 me if me == world.size() - 1 => {
@@ -38,13 +38,13 @@ fn fenced<V: Variant>(style: Style) -> impl Fn(&Setup) -> Subject {
 }
 
 /// Each rank puts to each and syncs; then it finds what was put to itself and to its neighbour.
-fn synced<V: Variant>(kind: fn(&World, u64) -> SyncKind) -> impl Fn(&Setup) -> Subject {
+fn synced(kind: fn(&World, u64) -> SyncKind) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = u64::from(setup.rounds);
         Subject::new(program(
             |world| {
                 // The first one allocates.
-                world.team().sync_as::<V>(SyncKind::Counted)?;
+                world.sync_by(SyncKind::Counted)?;
                 world.words(world.size() as usize)
             },
             move |world, words| {
@@ -53,7 +53,7 @@ fn synced<V: Variant>(kind: fn(&World, u64) -> SyncKind) -> impl Fn(&Setup) -> S
                     for peer in world.ranks().filter(|&peer| peer != world.rank()) {
                         world.put_value(round, words.at(peer, world.rank().index()))?;
                     }
-                    world.team().sync_as::<V>(kind(world, round))?;
+                    world.sync_by(kind(world, round))?;
                     for to in [world.rank(), next] {
                         for from in world.ranks().filter(|&from| from != to) {
                             // Others may be a round ahead, never behind.
@@ -76,12 +76,12 @@ fn synced<V: Variant>(kind: fn(&World, u64) -> SyncKind) -> impl Fn(&Setup) -> S
 
 /// Ranks 0 and 1 are a team; rank 0 puts to rank 1 and the team syncs, while rank 2 puts to rank 1
 /// as well.
-fn synced_by_some<V: Variant>(_: &Setup) -> Subject {
+fn synced_by_some(_: &Setup) -> Subject {
     Subject::new(program(
         |world| {
             let team = world.split((world.rank() != Rank(2)).then_some(0), 0)?;
             if let Some(team) = &team {
-                team.sync_as::<V>(SyncKind::Counted)?;
+                team.sync_by(SyncKind::Counted)?;
             }
             Ok((team.map(Team::detach).transpose()?, world.words(2)?))
         },
@@ -91,7 +91,7 @@ fn synced_by_some<V: Variant>(_: &Setup) -> Subject {
                 put(7)?;
             }
             let Some(team) = team else { return Ok(()) };
-            team.attach(world).sync_as::<V>(SyncKind::Counted)?;
+            team.attach(world).sync_by(SyncKind::Counted)?;
             match world.get_value(words.at(Rank(1), 0))? {
                 7 => Ok(()),
                 other => Err(super::wrong(format!("{other} is not there after it"))),
@@ -159,26 +159,28 @@ fn barriers() -> Vec<Check> {
             BarrierKind::Hierarchical => "a barrier inside the nodes and then across",
         };
         let pct = Policy::Pct { depth: 3 };
-        checks.push(Check::new(near, about, meets::<Right>(kind)).setup(three()));
-        checks.push(Check::new(between, about, meets::<Right>(kind)).setup(far()));
-        checks.push(Check::new(large, about, meets::<Right>(kind)).setup(many()).policy(pct, 200));
+        checks.push(Check::new(near, about, meets(kind)).setup(three()));
+        checks.push(Check::new(between, about, meets(kind)).setup(far()));
+        checks.push(Check::new(large, about, meets(kind)).setup(many()).policy(pct, 200));
         checks.push(Check::new(death, about, dies(kind)).setup(Setup::new(3).deaths(1)));
     }
     checks.push(
         Check::new(
             "sync/dissemination-one-set",
             "reuses its flags a round too early",
-            meets::<mutants::WithOneSetOfFlags>(BarrierKind::Dissemination),
+            meets(BarrierKind::Dissemination),
         )
         .setup(Setup::new(2).rounds(3))
+        .omitting(steps::ALTERNATE)
         .mutant(Promise::Progress, "deadlock"),
     );
     checks.push(
         Check::new(
             "sync/binomial-without-gathering",
             "tells its parent before its children have come",
-            meets::<mutants::WithoutGathering>(BarrierKind::Binomial),
+            meets(BarrierKind::Binomial),
         )
+        .omitting(steps::GATHER)
         .mutant(Promise::Separation, "has left barrier"),
     );
     checks
@@ -198,16 +200,16 @@ fn dies(kind: BarrierKind) -> impl Fn(&Setup) -> Subject {
 fn fences() -> Vec<Check> {
     let about = "what was put before a fence has landed after it";
     vec![
-        Check::new("sync/fence-acknowledged", about, fenced::<Right>(Style::Acknowledged))
+        Check::new("sync/fence-acknowledged", about, fenced(Style::Acknowledged))
             .setup(Setup::new(3)),
-        Check::new("sync/fence-confirmed", about, fenced::<Right>(Style::Confirmed))
-            .setup(Setup::new(3)),
+        Check::new("sync/fence-confirmed", about, fenced(Style::Confirmed)).setup(Setup::new(3)),
         Check::new(
             "sync/fence-without-order",
             "asks for a confirmation that may overtake the put",
-            fenced::<mutants::WithoutFence>(Style::Confirmed),
+            fenced(Style::Confirmed),
         )
         .setup(Setup::new(3))
+        .omitting(steps::ORDER)
         .mutant(Promise::Visibility, "0 after the fence"),
     ]
 }
@@ -215,19 +217,14 @@ fn fences() -> Vec<Check> {
 fn combined() -> Vec<Check> {
     let about = "fence and barrier in one, by counting what has landed";
     vec![
-        Check::new("sync/combined", about, synced::<Right>(counted))
-            .setup(Setup::new(3).topology("node:3")),
-        Check::new("sync/combined-two-nodes", about, synced::<Right>(counted))
+        Check::new("sync/combined", about, synced(counted)).setup(Setup::new(3).topology("node:3")),
+        Check::new("sync/combined-two-nodes", about, synced(counted))
             .setup(Setup::new(3).topology("node:2")),
-        Check::new("sync/combined-twice", about, synced::<Right>(counted))
+        Check::new("sync/combined-twice", about, synced(counted))
             .setup(Setup::new(2).topology("node:2").rounds(2)),
-        Check::new(
-            "sync/combined-mixed",
-            "ranks that choose different ways",
-            synced::<Right>(mixed),
-        )
-        .setup(Setup::new(3).topology("node:3")),
-        Check::new("sync/combined-many", about, synced::<Right>(counted))
+        Check::new("sync/combined-mixed", "ranks that choose different ways", synced(mixed))
+            .setup(Setup::new(3).topology("node:3")),
+        Check::new("sync/combined-many", about, synced(counted))
             .setup(Setup::new(8).topology("node:5").rounds(2))
             .policy(Policy::Pct { depth: 3 }, 200),
         Check::new("sync/combined-death", about, |setup: &Setup| {
@@ -240,29 +237,32 @@ fn combined() -> Vec<Check> {
         Check::new(
             "sync/team-of-some",
             "a sync of some ranks, while another puts to them",
-            synced_by_some::<Right>,
+            synced_by_some,
         )
         .setup(Setup::new(3).topology("node:3")),
         Check::new(
             "sync/team-counting-strangers",
             "takes the landings of ranks that are no members for those of members",
-            synced_by_some::<mutants::CountingStrangers>,
+            synced_by_some,
         )
         .setup(Setup::new(3).topology("node:3"))
+        .omitting(steps::COUNT_ALL)
         .mutant(Promise::Visibility, "is not there after it"),
         Check::new(
             "sync/combined-without-waiting",
             "does not wait until as much has landed as was posted",
-            synced::<mutants::WithoutAwaitingLandings>(counted),
+            synced(counted),
         )
         .setup(Setup::new(2).topology("node:2"))
+        .omitting(steps::AWAIT_LANDINGS)
         .mutant(Promise::Visibility, "is not there after it"),
         Check::new(
             "sync/combined-without-meeting",
             "goes on when its own memory is complete",
-            synced::<mutants::WithoutMeetingAgain>(counted),
+            synced(counted),
         )
         .setup(Setup::new(3).topology("node:3"))
+        .omitting(steps::MEET_AGAIN)
         .mutant(Promise::Visibility, "is not there after it"),
     ]
 }

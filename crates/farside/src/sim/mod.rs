@@ -29,7 +29,8 @@ mod timed;
 
 use std::rc::Rc;
 
-use farside_fabric::{Result, Topology};
+use farside_fabric::omitting::Omitting;
+use farside_fabric::{Result, Topology, probe};
 use farside_rma::{World, root_bytes};
 
 pub use farside_sim::explore::{
@@ -57,6 +58,12 @@ pub fn whole_program(run: impl Fn(&World) -> Result<()> + 'static) -> Program {
         start.prepared();
         judged(World::new(fabric).and_then(|world| run(&world)), start)
     })
+}
+
+/// The same program with a step of the library's protocols left out, for tests of what explores
+/// them: it must be caught.
+pub fn omitting(step: probe::Step, program: Program) -> Program {
+    Rc::new(move |fabric, start| program(Omitting::over(fabric, step), start))
 }
 
 /// Judges how a rank ended. Where ranks may die, survivors may end with errors of the loss, and

@@ -24,7 +24,7 @@ use crate::group::area::{self as at, PLACE_BYTES, PLACES};
 use crate::group::barrier::central;
 use crate::group::call::Call;
 use crate::group::member::Step;
-use crate::group::variant::Variant;
+use crate::group::steps;
 use crate::operations::SignalAt;
 use crate::plain::Plain;
 use crate::team::Team;
@@ -164,24 +164,24 @@ impl Team<'_> {
 }
 
 #[track_caller]
-pub(crate) fn barrier<V: Variant>(team: Team<'_>) -> Result<PendingBarrier<'_>> {
-    let handle = start::<V>(team, Call::BARRIER_NB, &[], &mut |_, _| ())?;
+pub(crate) fn barrier(team: Team<'_>) -> Result<PendingBarrier<'_>> {
+    let handle = start(team, Call::BARRIER_NB, &[], &mut |_, _| ())?;
     Ok(PendingBarrier { handle })
 }
 
 #[track_caller]
-pub(crate) fn all_reduce<'t, V: Variant, T: Plain>(
+pub(crate) fn all_reduce<'t, T: Plain>(
     team: Team<'t>,
     call: Call,
     data: &[T],
     fold: &mut dyn FnMut(&mut [u8], &[u8]),
 ) -> Result<PendingReduce<'t, T>> {
-    let handle = start::<V>(team, call, data.as_bytes(), fold)?;
+    let handle = start(team, call, data.as_bytes(), fold)?;
     Ok(PendingReduce { handle, len: data.len(), element: PhantomData })
 }
 
 #[track_caller]
-fn start<'t, V: Variant>(
+fn start<'t>(
     team: Team<'t>,
     call: Call,
     data: &[u8],
@@ -204,7 +204,8 @@ fn start<'t, V: Variant>(
     }
     let number = group.started.get().wrapping_add(1);
     let mut last = group.places[(number % PLACES) as usize].borrow_mut();
-    if let Some(last) = last.as_ref().filter(|_| V::AWAITS_PLACE) {
+    let awaits = !team.context().omits(steps::AWAIT_PLACE);
+    if let Some(last) = last.as_ref().filter(|_| awaits) {
         last.leave_place(&team)?;
     }
     let step = team.enter(call)?;

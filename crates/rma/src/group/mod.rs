@@ -17,7 +17,7 @@ pub(crate) mod member;
 pub(crate) mod nodes;
 mod shape;
 #[doc(hidden)]
-pub mod variant;
+pub mod steps;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;

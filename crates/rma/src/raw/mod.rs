@@ -16,7 +16,6 @@ use farside_fabric::{
 };
 
 use crate::context::{Context, ContextId};
-use crate::group::variant::Right;
 use crate::place::Place;
 use crate::plain::Plain;
 use crate::segment::{Segment, Traffic};
@@ -334,7 +333,7 @@ impl Memory {
     /// Gives the memory back. Every member must do so, and no copy of the handle may be used
     /// afterwards: operations through one fail, and pointers into the memory dangle.
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
-        team.into().free_segment::<Right>(&self.segment)
+        team.into().free_segment(&self.segment)
     }
 }
 

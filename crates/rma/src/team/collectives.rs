@@ -9,7 +9,6 @@ use crate::collective::{exposed, flat, tree, unequal};
 use crate::group::area::ELEMENT_BYTES;
 use crate::group::barrier::{self, combined};
 use crate::group::call::{Call, Kind};
-use crate::group::variant::{Right, Variant};
 use crate::group::{BarrierKind, SyncKind};
 use crate::numeric::Numeric;
 use crate::plain::Plain;
@@ -37,14 +36,8 @@ impl Team<'_> {
     /// ```
     #[track_caller]
     pub fn barrier_by(&self, kind: BarrierKind) -> Result<()> {
-        self.barrier_as::<Right>(kind)
-    }
-
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn barrier_as<V: Variant>(&self, kind: BarrierKind) -> Result<()> {
         let step = self.enter(Call::barrier(kind))?;
-        self.told(barrier::meet::<V>(self, &step, kind))
+        self.told(barrier::meet(self, &step, kind))
     }
 
     /// Returns when every member has called it and all that any member has put before, to any rank,
@@ -74,13 +67,7 @@ impl Team<'_> {
     /// Like [`Team::sync`], in a chosen way; members need not choose the same.
     #[track_caller]
     pub fn sync_by(&self, kind: SyncKind) -> Result<()> {
-        self.sync_as::<Right>(kind)
-    }
-
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn sync_as<V: Variant>(&self, kind: SyncKind) -> Result<()> {
-        self.told(combined::sync::<V>(self, kind))?
+        self.told(combined::sync(self, kind))?
     }
 
     /// Gives every member a copy of the root's `data`.
@@ -439,7 +426,7 @@ impl Team<'_> {
     /// ```
     #[track_caller]
     pub fn barrier_nb(&self) -> Result<PendingBarrier<'_>> {
-        nonblocking::barrier::<Right>(Team::from(self))
+        nonblocking::barrier(Team::from(self))
     }
 
     /// Starts an all-reduce of 4 KiB at most; every member gets the same result, bit by bit. See
@@ -461,17 +448,7 @@ impl Team<'_> {
         data: &[T],
         fold: impl Fn(T, T) -> T,
     ) -> Result<PendingReduce<'_, T>> {
-        self.all_reduce_nb_as::<Right, T>(data, fold)
-    }
-
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn all_reduce_nb_as<V: Variant, T: Plain>(
-        &self,
-        data: &[T],
-        fold: impl Fn(T, T) -> T,
-    ) -> Result<PendingReduce<'_, T>> {
-        Team::from(self).into_all_reduce_nb_as::<V, T>(data, fold)
+        Team::from(self).into_all_reduce_nb(data, fold)
     }
 
     /// An element of a reduction must fit into one message, with others.
@@ -496,7 +473,7 @@ impl<'w> Team<'w> {
     /// Starts a [`Team::barrier_nb`] whose handle keeps the team.
     #[track_caller]
     pub fn into_barrier_nb(self) -> Result<PendingBarrier<'w>> {
-        nonblocking::barrier::<Right>(self)
+        nonblocking::barrier(self)
     }
 
     /// Starts a [`Team::all_reduce_nb`] whose handle keeps the team.
@@ -506,17 +483,9 @@ impl<'w> Team<'w> {
         data: &[T],
         fold: impl Fn(T, T) -> T,
     ) -> Result<PendingReduce<'w, T>> {
-        self.into_all_reduce_nb_as::<Right, T>(data, fold)
-    }
-
-    pub(super) fn into_all_reduce_nb_as<V: Variant, T: Plain>(
-        self,
-        data: &[T],
-        fold: impl Fn(T, T) -> T,
-    ) -> Result<PendingReduce<'w, T>> {
         self.check_element::<T>()?;
         let call = Call::new(Kind::AllReduceNb, size_of_val(data));
-        nonblocking::all_reduce::<V, T>(self, call, data, &mut on_bytes(fold))
+        nonblocking::all_reduce(self, call, data, &mut on_bytes(fold))
     }
 }
 

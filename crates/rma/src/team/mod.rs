@@ -14,7 +14,7 @@ use crate::group::barrier;
 use crate::group::call::Call;
 use crate::group::member::Step;
 use crate::group::nodes::Nodes;
-use crate::group::variant::{Right, Variant};
+use crate::group::steps;
 use crate::group::{BarrierKind, Group};
 use crate::plain::Plain;
 use crate::segment::{Segment, Traffic};
@@ -222,7 +222,7 @@ impl<'w> Team<'w> {
                     )));
                 }
                 // A member that returns from a meeting has got all signals that will ever be sent.
-                let flushed = self.flush_and_meet::<Right>(Call::free(group.area.id, 0))?;
+                let flushed = self.flush_and_meet(Call::free(group.area.id, 0))?;
                 let messages = group.messages.get().and_then(Option::as_ref);
                 if let Some(messages) = messages {
                     self.context.fabric().deregister(messages.segment())?;
@@ -261,7 +261,7 @@ impl<'w> Team<'w> {
         } else {
             BarrierKind::Dissemination
         };
-        barrier::meet::<Right>(self, step, kind)
+        barrier::meet(self, step, kind)
     }
 
     /// Returns which members share nodes.
@@ -319,14 +319,14 @@ impl<'w> Team<'w> {
     }
 
     #[track_caller]
-    pub(crate) fn free_segment<V: Variant>(&self, segment: &Segment) -> Result<()> {
+    pub(crate) fn free_segment(&self, segment: &Segment) -> Result<()> {
         if self.members() != &*segment.members {
             return Err(Error::InvalidState(
                 "a window is freed by the team that allocated it, not by another".into(),
             ));
         }
         // No memory goes while a member may still have operations on it under way.
-        let flushed = self.flush_and_meet::<V>(Call::free(segment.id, 0))?;
+        let flushed = self.flush_and_meet(Call::free(segment.id, 0))?;
         segment.end();
         self.context.fabric().deregister(segment.id)?;
         flushed
@@ -336,8 +336,9 @@ impl<'w> Team<'w> {
     /// Returns what became of its puts: one to a rank that was lost, and need not be a member,
     /// fails here alone, and the others wait for this member all the same.
     #[track_caller]
-    pub(crate) fn flush_and_meet<V: Variant>(&self, call: Call) -> Result<Result<()>> {
-        let flushed = if V::FLUSHES_BEFORE_FREE { self.context.flush_all() } else { Ok(()) };
+    pub(crate) fn flush_and_meet(&self, call: Call) -> Result<Result<()>> {
+        let omits = self.context.omits(steps::FLUSH_BEFORE_FREE);
+        let flushed = if omits { Ok(()) } else { self.context.flush_all() };
         self.meet_for(call)?;
         Ok(flushed)
     }

@@ -16,17 +16,17 @@ use farside_fabric::Result;
 use super::super::area as at;
 use super::super::member::Step;
 use super::super::shape::{children, parent};
-use super::super::variant::Variant;
+use super::super::steps;
 use crate::team::Team;
 
-pub(crate) fn meet<V: Variant>(team: &Team<'_>, step: &Step) -> Result<()> {
+pub(crate) fn meet(team: &Team<'_>, step: &Step) -> Result<()> {
     let group = team.group();
-    among::<V>(team, step, group.me, group.size(), &|member| member, || Ok(()))
+    among(team, step, group.me, group.size(), &|member| member, || Ok(()))
 }
 
 /// Meets `count` of the members, of which this is number `me`; `member_of` gives the place of each
 /// in the group. The root does `at_the_top` when all have come.
-pub(super) fn among<V: Variant>(
+pub(super) fn among(
     team: &Team<'_>,
     step: &Step,
     me: usize,
@@ -34,7 +34,7 @@ pub(super) fn among<V: Variant>(
     member_of: &dyn Fn(usize) -> usize,
     at_the_top: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    if V::GATHERS {
+    if !team.context().omits(steps::GATHER) {
         for child in children(me, count) {
             let (arrived, from) = (at::arrived(child.level), member_of(child.id));
             let word = team.await_number(step, Some(from), arrived, step.meeting)?;

@@ -26,7 +26,7 @@ use crate::group::call::Call;
 use crate::group::member::{Awaited, Step};
 use crate::group::nodes::Nodes;
 use crate::group::shape::{dissemination, rounds};
-use crate::group::variant::{Right, Variant};
+use crate::group::steps;
 use crate::operations::SignalAt;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
@@ -63,9 +63,9 @@ impl Messages {
 /// Returns when all members have called it and all that any of them has put before, to any rank,
 /// has landed; and what became of this member's puts, where all have met whatever that is.
 #[track_caller]
-pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<Result<()>> {
-    let Some(messages) = messages::<V>(team)? else {
-        return team.flush_and_meet::<Right>(Call::SYNC);
+pub(crate) fn sync(team: &Team<'_>, kind: SyncKind) -> Result<Result<()>> {
+    let Some(messages) = messages(team)? else {
+        return team.flush_and_meet(Call::SYNC);
     };
     let step = team.enter(Call::SYNC)?;
     let (bits, flushed) = prepare(team, messages, kind);
@@ -75,11 +75,8 @@ pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<Result
     syncs.set(round);
     let counts = sync.nodes.ids.iter().map(|&node| team.context().issued_to(node));
     let mut message: Vec<u64> = std::iter::once(bits).chain(counts).collect();
-    let bits = if sync.nodes.place == 0 {
-        sync.lead::<V>(&mut message)?
-    } else {
-        sync.follow::<V>(&message)?
-    };
+    let bits =
+        if sync.nodes.place == 0 { sync.lead(&mut message)? } else { sync.follow(&message)? };
     if bits & UNSURE != 0 {
         // Also if it fails, the others wait for this member.
         let all = team.context().flush_all();
@@ -93,7 +90,7 @@ pub(crate) fn sync<V: Variant>(team: &Team<'_>, kind: SyncKind) -> Result<Result
 /// not count what lands, where some ranks are no members or the nodes are too many, and where there
 /// is no memory for it.
 #[track_caller]
-fn messages<'t, V: Variant>(team: &'t Team<'_>) -> Result<Option<&'t Messages>> {
+fn messages<'t>(team: &'t Team<'_>) -> Result<Option<&'t Messages>> {
     let (context, group) = (team.context(), team.group());
     if let Some(messages) = group.messages.get() {
         return Ok(messages.as_ref());
@@ -101,7 +98,7 @@ fn messages<'t, V: Variant>(team: &'t Team<'_>) -> Result<Option<&'t Messages>> 
     let is_all = group.size() == context.size() as usize;
     let counted = context.counts_landings()
         && (2..=NODES_MAX).contains(&context.topology().nodes())
-        && (is_all || !V::COUNTS_ALL)
+        && (is_all || context.omits(steps::COUNT_ALL))
         && team.nodes().count() > 1;
     let made = if counted {
         let nodes = team.nodes();
@@ -155,26 +152,26 @@ struct Sync<'t, 'w> {
 }
 
 impl Sync<'_, '_> {
-    fn follow<V: Variant>(&self, message: &[u64]) -> Result<u64> {
-        self.send::<V>(self.nodes.me, self.nodes.place - 1, message)?;
+    fn follow(&self, message: &[u64]) -> Result<u64> {
+        self.send(self.nodes.me, self.nodes.place - 1, message)?;
         let released = self.awaits(RELEASED, self.nodes.near[0])?;
         Ok(released & (NEEDED | UNSURE))
     }
 
     /// Does what the first rank of a node does for it.
-    fn lead<V: Variant>(&self, message: &mut [u64]) -> Result<u64> {
+    fn lead(&self, message: &mut [u64]) -> Result<u64> {
         let (team, nodes) = (self.team, self.nodes);
         for place in 1..nodes.near.len() {
-            self.receive::<V>(nodes.near[place], place - 1, message, |_| true)?;
+            self.receive(nodes.near[place], place - 1, message, |_| true)?;
         }
-        self.exchange::<V>(message)?;
+        self.exchange(message)?;
         let bits = message[0];
         if bits == NEEDED {
-            if V::AWAITS_LANDINGS {
+            if !team.context().omits(steps::AWAIT_LANDINGS) {
                 team.context().wait_landed(&team.group().members, message[1 + nodes.me])?;
             }
-            if V::MEETS_AGAIN {
-                self.meet_again::<V>()?;
+            if !team.context().omits(steps::MEET_AGAIN) {
+                self.meet_again()?;
             }
         }
         let released = (u64::from(self.round) << 32) | bits;
@@ -184,21 +181,21 @@ impl Sync<'_, '_> {
 
     /// Adds up the counts of all nodes, as far as they concern this one: in each phase, two halves
     /// exchange what the other half needs [ARMCI03 figure 2].
-    fn exchange<V: Variant>(&self, message: &mut [u64]) -> Result<()> {
+    fn exchange(&self, message: &mut [u64]) -> Result<()> {
         let (me, count, leaders) = (self.nodes.me, self.nodes.count(), &self.nodes.leaders);
         let power = power(count);
         let folded = self.nodes.near.len() - 1;
         let unfolded = folded + 1;
         if me >= power {
             let partner = me - power;
-            self.send::<V>(partner, self.box_of(partner, 0), message)?;
-            let said = self.take::<V>(leaders[partner], unfolded, 1)?;
+            self.send(partner, self.box_of(partner, 0), message)?;
+            let said = self.take(leaders[partner], unfolded, 1)?;
             (message[0], message[1 + me]) = (said[0], said[1]);
             return Ok(());
         }
         let has_partner = me + power < count;
         if has_partner {
-            self.receive::<V>(leaders[me + power], folded, message, |_| true)?;
+            self.receive(leaders[me + power], folded, message, |_| true)?;
         }
         for phase in (0..power.ilog2()).rev() {
             let partner = me ^ (1 << phase);
@@ -207,22 +204,22 @@ impl Sync<'_, '_> {
             let counts = (0..count).filter(|&node| concerns(partner)(node));
             let theirs: Vec<u64> =
                 std::iter::once(message[0]).chain(counts.map(|node| message[1 + node])).collect();
-            self.send::<V>(partner, self.box_of(partner, 2 + phase as usize), &theirs)?;
+            self.send(partner, self.box_of(partner, 2 + phase as usize), &theirs)?;
             let number = unfolded + 1 + phase as usize;
-            self.receive::<V>(leaders[partner], number, message, concerns(me))?;
+            self.receive(leaders[partner], number, message, concerns(me))?;
         }
         if has_partner {
             let answer = [message[0], message[1 + me + power]];
-            self.send::<V>(me + power, self.box_of(me + power, 1), &answer)?;
+            self.send(me + power, self.box_of(me + power, 1), &answer)?;
         }
         Ok(())
     }
 
     /// Lets the first ranks of the nodes meet once more [ARMCI03 figure 3].
-    fn meet_again<V: Variant>(&self) -> Result<()> {
+    fn meet_again(&self) -> Result<()> {
         let nodes = self.nodes;
         for exchange in dissemination(nodes.me, nodes.count()) {
-            let flag = |node| self.set_start::<V>(node) + exchange.round as usize;
+            let flag = |node| self.set_start(node) + exchange.round as usize;
             let from = nodes.leaders[exchange.from];
             let tag = self.step.tag(self.round);
             self.signal(nodes.leaders[exchange.to], flag(exchange.to), tag)?;
@@ -237,9 +234,9 @@ impl Sync<'_, '_> {
         self.nodes.sizes[node] - 1 + beyond
     }
 
-    fn send<V: Variant>(&self, to: usize, number: usize, message: &[u64]) -> Result<()> {
+    fn send(&self, to: usize, number: usize, message: &[u64]) -> Result<()> {
         let leader = self.team.group().members[self.nodes.leaders[to]];
-        let start = self.start::<V>(to, number);
+        let start = self.start(to, number);
         let segment = &self.messages.segment;
         let flag = SignalAt::store(segment, bytes(start + FLAG), self.step.tag(self.round));
         let (context, data) = (self.team.context(), bytes(start + BITS));
@@ -248,7 +245,7 @@ impl Sync<'_, '_> {
 
     /// Waits for a message and adds it to what is known: its bits, and its counts for the nodes
     /// that it `concerns`.
-    fn receive<V: Variant>(
+    fn receive(
         &self,
         from: usize,
         number: usize,
@@ -256,7 +253,7 @@ impl Sync<'_, '_> {
         concerns: impl Fn(usize) -> bool,
     ) -> Result<()> {
         let slots: Vec<usize> = (0..self.nodes.count()).filter(|&node| concerns(node)).collect();
-        let said = self.take::<V>(from, number, slots.len())?;
+        let said = self.take(from, number, slots.len())?;
         message[0] |= said[0];
         for (node, count) in slots.into_iter().zip(&said[1..]) {
             message[1 + node] = message[1 + node].wrapping_add(*count);
@@ -264,8 +261,8 @@ impl Sync<'_, '_> {
         Ok(())
     }
 
-    fn take<V: Variant>(&self, from: usize, number: usize, counts: usize) -> Result<Vec<u64>> {
-        let start = self.start::<V>(self.nodes.me, number);
+    fn take(&self, from: usize, number: usize, counts: usize) -> Result<Vec<u64>> {
+        let start = self.start(self.nodes.me, number);
         let word = self.awaits(start + FLAG, from)?;
         self.team.check_tag(&self.step, word, from)?;
         let mut said = vec![0; 1 + counts];
@@ -289,15 +286,16 @@ impl Sync<'_, '_> {
     }
 
     /// Returns where this sync's set begins at the first rank of a node. Two sets are used in turn.
-    fn set_start<V: Variant>(&self, node: usize) -> usize {
-        let set = if V::ALTERNATES { self.round as usize % 2 } else { 0 };
+    fn set_start(&self, node: usize) -> usize {
+        let alternates = !self.team.context().omits(steps::ALTERNATE);
+        let set = if alternates { self.round as usize % 2 } else { 0 };
         HEAD + set * words_of_set(self.nodes, node)
     }
 
     /// Returns where a box begins at the first rank of a node.
-    fn start<V: Variant>(&self, node: usize, number: usize) -> usize {
+    fn start(&self, node: usize, number: usize) -> usize {
         let flags = rounds(self.nodes.count()) as usize;
-        self.set_start::<V>(node) + flags + number * box_words(self.nodes)
+        self.set_start(node) + flags + number * box_words(self.nodes)
     }
 }
 

@@ -17,24 +17,24 @@ use farside_fabric::Result;
 use super::super::area as at;
 use super::super::member::Step;
 use super::super::shape::dissemination;
-use super::super::variant::Variant;
+use super::super::steps;
 use crate::team::Team;
 
-pub(crate) fn meet<V: Variant>(team: &Team<'_>, step: &Step) -> Result<()> {
+pub(crate) fn meet(team: &Team<'_>, step: &Step) -> Result<()> {
     let group = team.group();
-    among::<V>(team, step, group.me, group.size(), &|member| member)
+    among(team, step, group.me, group.size(), &|member| member)
 }
 
 /// Meets `count` of the members, of which this is number `me`; `member_of` gives the place of each
 /// in the group.
-pub(super) fn among<V: Variant>(
+pub(super) fn among(
     team: &Team<'_>,
     step: &Step,
     me: usize,
     count: usize,
     member_of: &dyn Fn(usize) -> usize,
 ) -> Result<()> {
-    let set = if V::ALTERNATES { step.meeting } else { 0 };
+    let set = if team.context().omits(steps::ALTERNATE) { 0 } else { step.meeting };
     for exchange in dissemination(me, count) {
         let (flag, from) = (at::flag(set, exchange.round), member_of(exchange.from));
         team.signal(member_of(exchange.to), flag, step.tag(step.meeting))?;

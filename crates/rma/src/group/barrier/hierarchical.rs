@@ -14,15 +14,13 @@
 use farside_fabric::Result;
 
 use super::super::member::Step;
-use super::super::variant::Variant;
 use super::{binomial, dissemination};
 use crate::team::Team;
 
-pub(crate) fn meet<V: Variant>(team: &Team<'_>, step: &Step) -> Result<()> {
+pub(crate) fn meet(team: &Team<'_>, step: &Step) -> Result<()> {
     let nodes = team.nodes();
-    let across = || {
-        dissemination::among::<V>(team, step, nodes.me, nodes.count(), &|node| nodes.leaders[node])
-    };
+    let across =
+        || dissemination::among(team, step, nodes.me, nodes.count(), &|node| nodes.leaders[node]);
     let near = &nodes.near;
-    binomial::among::<V>(team, step, nodes.place, near.len(), &|place| near[place], across)
+    binomial::among(team, step, nodes.place, near.len(), &|place| near[place], across)
 }

@@ -10,7 +10,6 @@ pub(crate) mod hierarchical;
 use farside_fabric::Result;
 
 use super::member::Step;
-use super::variant::Variant;
 use crate::team::Team;
 
 /// The algorithm of a barrier. [`Team::barrier`] chooses by itself: [`BarrierKind::Central`] where
@@ -74,12 +73,12 @@ impl SyncKind {
 }
 
 /// Meets all members, by an algorithm.
-pub(crate) fn meet<V: Variant>(team: &Team<'_>, step: &Step, kind: BarrierKind) -> Result<()> {
+pub(crate) fn meet(team: &Team<'_>, step: &Step, kind: BarrierKind) -> Result<()> {
     team.group().meetings.set(step.meeting);
     match kind {
         BarrierKind::Central => central::meet(team, step),
-        BarrierKind::Dissemination => dissemination::meet::<V>(team, step),
-        BarrierKind::Binomial => binomial::meet::<V>(team, step),
-        BarrierKind::Hierarchical => hierarchical::meet::<V>(team, step),
+        BarrierKind::Dissemination => dissemination::meet(team, step),
+        BarrierKind::Binomial => binomial::meet(team, step),
+        BarrierKind::Hierarchical => hierarchical::meet(team, step),
     }
 }
