@@ -173,7 +173,7 @@ fn a_barrier_that_one_rank_skips() {
         "skipped-barrier",
         &[
             "3 of 4 ranks are in barrier 4 of team `world` (",
-            "rank 3 has not come: it waits for word 0",
+            "rank 3 has not arrived: it waits for word 0",
         ],
     );
 }
@@ -200,7 +200,10 @@ fn a_signal_to_another_word() {
 }
 
 fn a_word_that_is_only_put_to() {
-    is_stuck("plain-put", &["it held 0 when the rank last looked and holds 1 now", "`put_signal`"]);
+    is_stuck(
+        "plain-put",
+        &["it held 0 when the rank last read it and holds 1 now", "`put_signal`"],
+    );
 }
 
 fn a_lock_whose_holder_runs() {
@@ -335,16 +338,18 @@ fn a_host_that_is_cut_off() {
     // They have joined when there is something to say of them.
     running.wait_until_says("where the ranks are");
     hosts.cut(1).unwrap();
-    running.wait_until_says("hear");
+    running.wait_until_says("receive");
     let finished = running.wait();
     let said = unfolded(&finished.stderr());
-    let is_said =
-        ["nodes 0 and 1 do not hear each other, for ", "node 0 does not hear node 1, for "]
-            .iter()
-            .chain(&["node 1 does not hear node 0, for "])
-            .any(|words| said.contains(words));
+    let is_said = [
+        "nodes 0 and 1 receive nothing from each other, for ",
+        "node 0 receives nothing from node 1, for ",
+        "node 1 receives nothing from node 0, for ",
+    ]
+    .iter()
+    .any(|words| said.contains(words));
     assert!(is_said, "{said}");
-    assert!(said.contains("cure: look whether their hosts reach each other"), "{said}");
+    assert!(said.contains("fix: check that the hosts can reach each other"), "{said}");
     assert!(said.contains("it stopped answering"), "{said}");
 }
 
@@ -375,5 +380,5 @@ fn a_job_of_two_hosts_is_seen_as_one() {
     let said = unfolded(&finished.stderr());
     assert_eq!(finished.status.code(), Some(143), "{said}");
     assert!(said.contains("4 ranks on 2 nodes: STUCK"), "{said}");
-    assert!(said.contains("rank 3 has not come: it waits for word 0"), "{said}");
+    assert!(said.contains("rank 3 has not arrived: it waits for word 0"), "{said}");
 }

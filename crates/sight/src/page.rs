@@ -35,7 +35,7 @@ pub fn write(title: &str, snapshot: &Snapshot, diagnosis: &Diagnosis) -> String 
             ranks(&diagnosis.stuck),
             if diagnosis.stuck.len() == 1 { "it" } else { "them" }
         ),
-        Verdict::Slow => "ranks wait for others, which can go on".to_owned(),
+        Verdict::Slow => "ranks wait for others that can still make progress".to_owned(),
         Verdict::Healthy => "no rank has been waiting long".to_owned(),
     };
     let _ = writeln!(page, "{explained}");
@@ -45,7 +45,7 @@ pub fn write(title: &str, snapshot: &Snapshot, diagnosis: &Diagnosis) -> String 
     for finding in &diagnosis.findings {
         fold(&mut page, "- ", &finding.what);
         if let Some(cure) = &finding.cure {
-            fold(&mut page, "  cure: ", cure);
+            fold(&mut page, "  fix: ", cure);
         }
     }
     page.push_str("\nwhere the ranks are:\n");

@@ -125,7 +125,7 @@ impl Finder<'_> {
                 kind: FindingKind::Stopped,
                 ranks: vec![rank],
                 what: format!("rank {rank} (process {process}) is stopped by a signal{waited}"),
-                cure: Some(format!("`kill -CONT {process}` lets it go on")),
+                cure: Some(format!("resume it with `kill -CONT {process}`")),
             }
         };
         stopped.iter().map(finding).collect()
@@ -274,9 +274,9 @@ impl Finder<'_> {
                 kind: FindingKind::UnnoticedChange,
                 ranks: vec![rank],
                 what: format!(
-                    "rank {rank} {what}: it held {seen} when the rank last looked and holds {now} \
-                     now, but nothing has woken the rank: only atomics and signals do, a plain \
-                     put does not"
+                    "rank {rank} {what}: it held {seen} when the rank last read it and holds \
+                     {now} now, but the rank was not woken: only atomics and signals wake a rank, \
+                     a plain put does not"
                 ),
                 cure: Some("write the word with `signal`, `put_signal` or an atomic".into()),
             });
@@ -300,8 +300,8 @@ impl Finder<'_> {
             kind: FindingKind::UnwrittenWord,
             ranks: vec![rank],
             what: format!(
-                "rank {rank} {what}; it has not been written since, and no rank that could write \
-                 it can go on{elsewhere}"
+                "rank {rank} {what}; it has not been written since, and every rank that could \
+                 write it is stuck{elsewhere}"
             ),
             cure: None,
         })
@@ -347,7 +347,7 @@ impl Finder<'_> {
             kind: if runs { FindingKind::Runs } else { FindingKind::MissingMember },
             ranks: missing.to_vec(),
             what: format!(
-                "{come} of {members} ranks {}; rank {first} has not come: it \
+                "{come} of {members} ranks {}; rank {first} has not arrived: it \
                  {does}{lasts}{}{others}",
                 if come == 1 { activity_of_one } else { plural(&activity_of_one) },
                 self.system(first),
@@ -367,7 +367,7 @@ impl Finder<'_> {
             'R' => "is runnable".to_owned(),
             _ if !system.sleeps_in.is_empty() => format!("sleeps in {}", system.sleeps_in),
             'D' => "waits for a device".to_owned(),
-            _ => "sleeps outside of this library".to_owned(),
+            _ => "sleeps outside this library".to_owned(),
         };
         format!(" (process {} {state})", view.process)
     }
@@ -420,8 +420,8 @@ impl Finder<'_> {
             let is_mutual = after.silences.iter().any(|each| is_other_end(each, silence));
             let (node, peer) = (silence.node, silence.peer);
             let whom = match is_mutual {
-                true => format!("nodes {node} and {peer} do not hear each other"),
-                false => format!("node {node} does not hear node {peer}"),
+                true => format!("nodes {node} and {peer} receive nothing from each other"),
+                false => format!("node {node} receives nothing from node {peer}"),
             };
             let for_ns = after.taken_ns.saturating_sub(silence.since_ns);
             let of_peer = after.ranks.iter().filter(|rank| rank.node == peer);
@@ -430,7 +430,7 @@ impl Finder<'_> {
                 ranks: of_peer.map(|rank| rank.rank).collect(),
                 what: format!("{whom}, for {}: nothing arrives between them", time(for_ns)),
                 cure: Some(
-                    "look whether their hosts reach each other; `--peer-timeout` says when one \
+                    "check that the hosts can reach each other; `--peer-timeout` says when one \
                      counts as lost"
                         .into(),
                 ),
@@ -472,8 +472,8 @@ impl Finder<'_> {
                 what: format!("{what}: the node of {} does not answer", ranks(&peers)),
                 ranks: peers,
                 cure: Some(
-                    "look whether its host can be reached; `--peer-timeout` says when it counts \
-                     as lost"
+                    "check that its host is reachable; `--peer-timeout` says when it counts as \
+                     lost"
                         .into(),
                 ),
             });
@@ -483,7 +483,7 @@ impl Finder<'_> {
         Some(Finding {
             kind: FindingKind::Runs,
             what: format!(
-                "{what}: the agent of the node of {} is heard, and has not answered yet; it runs \
+                "{what}: the agent of the node of {} is alive but has not answered yet; it runs \
                  one handler at a time",
                 ranks(&peers)
             ),
@@ -525,7 +525,7 @@ impl Finder<'_> {
         vec![Finding {
             kind: FindingKind::Oversubscribed,
             what: format!(
-                "{busy} ranks run at a time, on {}: each gets a part of one",
+                "{busy} ranks run at a time on {}, so each gets only a share of one",
                 counted(after.processors, "processor")
             ),
             ranks: alive,

@@ -218,7 +218,7 @@ fn a_stopped_process_is_what_others_wait_for() {
     let found = diagnose(&snapshot, &snapshot);
     assert_eq!((found.verdict, &*found.stuck), (Verdict::Stuck, &[0][..]));
     assert_eq!(found.findings[0].kind, FindingKind::Stopped);
-    assert_eq!(found.findings[0].cure.as_deref(), Some("`kill -CONT 1001` lets it go on"));
+    assert_eq!(found.findings[0].cure.as_deref(), Some("resume it with `kill -CONT 1001`"));
 }
 
 #[test]
@@ -299,5 +299,8 @@ fn ranks_behind_a_network_that_is_cut_are_not_stuck_and_it_is_said_first() {
     assert_eq!(diagnosis.verdict, Verdict::Slow);
     let first = &diagnosis.findings[0];
     assert_eq!(first.kind, FindingKind::Silent);
-    assert!(first.what.contains("nodes 0 and 1 do not hear each other, for 6.0 s"), "{first:?}");
+    assert!(
+        first.what.contains("nodes 0 and 1 receive nothing from each other, for 6.0 s"),
+        "{first:?}"
+    );
 }
