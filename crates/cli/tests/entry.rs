@@ -521,7 +521,7 @@ fn a_race_is_explained_and_cured() {
     let (json, words) = (scratch.file("found.json"), ["program", "data-then-flag"]);
     let finished = check(&["--ranks", "2", "--json", &json], &words).run().ends_with(1);
     let text = finished.stdout();
-    for part in ["RACE on", "entry.rs", "cure      a put_signal instead", "schedule", "again "] {
+    for part in ["RACE on", "entry.rs", "fix       a put_signal instead", "schedule", "again "] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let found = std::fs::read_to_string(&json).unwrap();

@@ -188,7 +188,7 @@ fn what_is_not_looked_into_is_no_success() {
         ("maps and sets", "accesses inside of maps and sets cannot be seen"),
         ("global arrays", "accesses inside of global arrays cannot be seen"),
         ("shared pages", "accesses to shared pages cannot be seen"),
-        ("nothing at all", "the program has used no memory"),
+        ("nothing at all", "the program used no shared memory"),
         ("by_itself", "no rank has joined the job"),
     ] {
         let finished = checked(&["-n", "2"], &["--races"], name).run().ends_with(NOTHING_CHECKED);
@@ -221,7 +221,7 @@ fn a_program_that_makes_its_own_job_is_told() {
 
 fn two_signals_name_both_places_and_a_fence() {
     let finished = checked(&["-n", "3"], &["--races"], "two_put_signals_to_one_word").run();
-    let finished = finished.ends_with(RACES).says(&["the two may change places", "a fence"]);
+    let finished = finished.ends_with(RACES).says(&["the two may be reordered", "a fence"]);
     let said = finished.stderr();
     let sides = said.lines().filter(|line| line.contains("rank 0: signal at ")).count();
     assert!(sides >= 2, "{said}");

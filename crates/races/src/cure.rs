@@ -48,26 +48,25 @@ impl fmt::Display for Cure {
         let with = self.with.as_deref().unwrap_or("the other side");
         match self.means {
             Means::PutSignal => {
-                write!(f, "a put_signal instead of the put of {after} and the signal behind it")
+                write!(f, "a put_signal instead of the put of {after} and the signal after it")
             }
             Means::Fence => write!(f, "a fence after the operation of {after}"),
             Means::Flush => write!(f, "a flush of its rank after the operation of {after}"),
             Means::Wait => {
-                write!(f, "a wait for the signal of {with}, ahead of the operation of {after}")
+                write!(f, "a wait for the signal of {with}, before the operation of {after}")
             }
-            Means::Lock if self.with.is_none() => write!(
-                f,
-                "a lock around the operation of {after}, with a flush ahead of its release"
-            ),
+            Means::Lock if self.with.is_none() => {
+                write!(f, "a lock around the operation of {after}, with a flush before its release")
+            }
             Means::Lock => write!(
                 f,
                 "a lock around the operation of {after} and around that of {with}, with a flush \
-                 ahead of its release"
+                 before its release"
             ),
             Means::LockAcross => write!(
                 f,
                 "a lock that is held from the get of {with} to the put of {after}, with a flush \
-                 ahead of its release; or, where one does what the two do, an atomic"
+                 before its release; or, where one does what the two do, an atomic"
             ),
         }
     }

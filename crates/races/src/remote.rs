@@ -62,7 +62,7 @@ impl Remote {
         stream.set_read_timeout(Some(LOOK)).map_err(|error| cannot(&error))?;
         let answer = exchange(&stream, HELLO).map_err(|error| cannot(&error))?;
         let [ranks, page_bits] =
-            numbers(&answer).ok_or_else(|| cannot(&"it is of another version of farside"))?;
+            numbers(&answer).ok_or_else(|| cannot(&"it runs another version of farside"))?;
         let layout = Layout::new(ranks, page_bits)?;
         let (is_lost, why) = (AtomicBool::new(false), OnceLock::new());
         Ok((Remote { stream: Mutex::new(stream), is_lost, why }, layout))
@@ -95,7 +95,7 @@ impl Remote {
         }
         let why = self.why.get().map_or("", String::as_str);
         Err(Error::Network(format!(
-            "the race checker, at the launcher, cannot be asked any more: {why}"
+            "lost the connection to the race checker at the launcher: {why}"
         )))
     }
 }

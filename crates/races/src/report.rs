@@ -190,7 +190,7 @@ impl Report {
         }
         Some(match &self.unseen[..] {
             _ if self.joined == 0 => "no rank has joined the job".into(),
-            [] => "the program has used no memory that ranks share".into(),
+            [] => "the program used no shared memory".into(),
             unseen => format!("{} cannot be seen", unseen.join(", and ")),
         })
     }
@@ -278,7 +278,7 @@ impl fmt::Display for Report {
             writeln!(f, "{race}")?;
         }
         for spot in &self.blind_spots {
-            writeln!(f, "races: not seen: what {} at {} lends", spot.what, spot.place)?;
+            writeln!(f, "races: not seen: memory lent by {} at {}", spot.what, spot.place)?;
         }
         if let Some(why) = self.nothing_checked() {
             return writeln!(f, "races: nothing was checked: {why} (docs/races.md)");
@@ -372,47 +372,47 @@ fn cure(missing: Missing, first: &Side, second: &Side) -> String {
     let (op_a, op_b) = (first.operation, second.operation);
     match missing {
         Missing::Flush if op_a == "put_signal" => format!(
-            "nothing says that the put_signal of {a} has landed before the {op_b} of {b}: it tells \
-             of its own data, and only a wait that does not end without its signal has seen it; a \
-             fence ahead of the signal that is waited for, or a flush, does"
+            "the put_signal at {a} may not have landed before the {op_b} at {b}: its signal covers \
+             only its own data, and the wait may have ended without that signal; add a fence \
+             before the awaited signal, or a flush"
         ),
         Missing::Flush => format!(
-            "nothing flushed the {op_a} of {a} before rank {} went on to the {op_b} of {b}; a \
-             flush before the signal or barrier between them, or put_signal, does",
+            "the {op_a} at {a} was not flushed before rank {} reached the {op_b} at {b}: flush \
+             before the signal or barrier between them, or use put_signal",
             second.rank
         ),
         Missing::Fence => format!(
-            "the {op_a} of {a} may still be under way; a fence between two puts, or a flush, \
-             orders the {op_b} of {b} behind it"
+            "the {op_a} at {a} may still be in flight; a fence between two puts, or a flush, \
+             orders the {op_b} at {b} after it"
         ),
         Missing::Order => format!(
-            "the {op_a} of {a} may still be under way, and the two may change places: the word may \
-             hold the first value in the end; a fence between them orders the {op_b} of {b} behind \
+            "the {op_a} at {a} may still be in flight, and the two may be reordered: the word may \
+             hold the first value in the end; a fence between them orders the {op_b} at {b} after \
              it"
         ),
         Missing::Atomicity => format!(
             "one is atomic and the other is not; atomics on both sides, or a wait, a barrier or \
-             a lock between the {op_a} of {a} and the {op_b} of {b}, order them"
+             a lock between the {op_a} at {a} and the {op_b} at {b}, order them"
         ),
         Missing::Synchronization => format!(
-            "nothing leads from rank {} to rank {}: a signal and a wait, a barrier or a lock \
-             between the {op_a} of {a} and the {op_b} of {b} does",
+            "nothing orders rank {} before rank {}: add a signal and a wait, a barrier or a lock \
+             between the {op_a} at {a} and the {op_b} at {b}",
             first.rank, second.rank
         ),
         Missing::Domain => format!(
             "the two are atomics of different widths, types or teams' domains, which do not \
-             exclude each other; a wait, a barrier or a lock between the {op_a} of {a} and the \
-             {op_b} of {b} orders them"
+             exclude each other; a wait, a barrier or a lock between the {op_a} at {a} and the \
+             {op_b} at {b} orders them"
         ),
         Missing::Threads => format!(
-            "nothing leads from one thread, task or section of rank {} to the other: a barrier, a \
-             lock, an ordered region or a taskwait between the {op_a} of {a} and the {op_b} of \
-             {b} does",
+            "nothing orders one thread, task or section of rank {} before the other: add a \
+             barrier, a lock, an ordered region or a taskwait between the {op_a} at {a} and the \
+             {op_b} at {b}",
             second.rank
         ),
         Missing::Completion => format!(
             "the operation that was started at {a} owns the buffer until it is complete: wait, \
-             or quiet, before the {op_b} of {b}"
+             or quiet, before the {op_b} at {b}"
         ),
     }
 }

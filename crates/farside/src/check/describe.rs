@@ -76,11 +76,8 @@ impl Finding {
             let _ = writeln!(text, "  races     not seen: {what} (docs/races.md)");
         }
         if let Some(cure) = &self.cure {
-            let passed = match self.cured_schedules {
-                1 => "1 schedule has".to_owned(),
-                more => format!("{more} schedules have"),
-            };
-            let _ = writeln!(text, "  cure      {cure}: with it {passed} passed");
+            let verified = count(self.cured_schedules, "schedule");
+            let _ = writeln!(text, "  fix       {cure}: verified with it in {verified}");
         }
         let topology = check.topology.as_deref().unwrap_or("one node");
         let ranks = count(check.ranks.into(), "rank");
