@@ -478,7 +478,7 @@ fn its_schedules_are_explored() {
     // Of a program that cannot be looked into for races it says so, by its status, too.
     let sample = ["--ranks", "2", "--policy", "random", "--schedules", "3"];
     let unseen = check(&sample, &["program", "map"]).run().ends_with(67);
-    assert!(unseen.stdout().contains("nothing was checked: accesses inside of maps"));
+    assert!(unseen.stdout().contains("nothing was checked: accesses inside maps"));
     check(&[&sample[..], &["--no-races"]].concat(), &["program", "map"]).run().ends_with(0);
     // What is no such program is told so, and what is no file is a check that is not known.
     farside(["check", "/bin/true"]).run().fails_with(&["/bin/true", "#[farside::main]"]);

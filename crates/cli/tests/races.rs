@@ -185,8 +185,8 @@ fn a_race_across_two_hosts_names_both_places() {
 
 fn what_is_not_looked_into_is_no_success() {
     for (name, why) in [
-        ("maps and sets", "accesses inside of maps and sets cannot be seen"),
-        ("global arrays", "accesses inside of global arrays cannot be seen"),
+        ("maps and sets", "accesses inside maps and sets cannot be seen"),
+        ("global arrays", "accesses inside global arrays cannot be seen"),
         ("shared pages", "accesses to shared pages cannot be seen"),
         ("nothing at all", "the program used no shared memory"),
         ("by_itself", "no rank has joined the job"),
@@ -200,13 +200,13 @@ fn what_is_not_looked_into_is_no_success() {
     let whole: Value = serde_json::from_str(said.lines().last().unwrap_or_default()).unwrap();
     assert_eq!(whole["accesses"], 0, "{said}");
     assert_eq!(whole["joined"], 2, "{said}");
-    assert_eq!(whole["unseen"][0], "accesses inside of maps and sets", "{said}");
+    assert_eq!(whole["unseen"][0], "accesses inside maps and sets", "{said}");
 }
 
 fn what_is_looked_into_in_part_is_named() {
     let finished = checked(&["-n", "2"], &["--races"], "a map and a window").run().ends_with(0);
     finished.says(&[
-        "races: not seen: accesses inside of maps and sets",
+        "races: not seen: accesses inside maps and sets",
         "races: no race found in 2 accesses",
     ]);
 }

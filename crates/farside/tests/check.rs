@@ -66,7 +66,7 @@ fn what_was_not_looked_into_for_races_is_said() {
     let alone = Check::new(1).explore(move |world: &World| map(world).map(drop)).unwrap();
     let text = said(alone);
     assert!(text.starts_with("no failure in any schedule (exhaustive), but races were"), "{text}");
-    let why = "races     nothing was checked: accesses inside of maps and sets cannot be seen";
+    let why = "races     nothing was checked: accesses inside maps and sets cannot be seen";
     assert!(text.contains(why) && !text.contains("passed"), "{text}");
     let both = Check::new(1).explore(move |world: &World| {
         let words = world.window::<u64>(1)?;
@@ -76,7 +76,7 @@ fn what_was_not_looked_into_for_races_is_said() {
     });
     let text = said(both.unwrap());
     assert!(text.starts_with("passed in all schedules"), "{text}");
-    assert!(text.contains("races     not seen: accesses inside of maps and sets ("), "{text}");
+    assert!(text.contains("races     not seen: accesses inside maps and sets ("), "{text}");
     let neither = Check::new(2).explore(|world: &World| world.barrier()).unwrap();
     let text = said(neither);
     assert!(text.starts_with("passed in all schedules") && !text.contains("not seen"), "{text}");

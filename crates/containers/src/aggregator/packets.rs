@@ -76,7 +76,7 @@ pub(super) struct Packets<'w, T> {
 
 impl<'w, T: Plain> Packets<'w, T> {
     pub(super) fn new(team: Team<'w>, packing: Packing) -> Result<Packets<'w, T>> {
-        team.context().note_unseen("accesses inside of aggregators");
+        team.context().note_unseen("accesses inside aggregators");
         let size = team.size();
         let data = size
             .checked_mul(packing.packets)

@@ -187,7 +187,7 @@ impl Builder {
     #[track_caller]
     fn make<T: Plain>(self, home: Rc<Home<'_>>) -> Result<GlobalArray<'_, T>> {
         let blocks = Blocks::new(&self.shape, &self.distribution, &self.ghosts, home.team.size())?;
-        home.team.context().note_unseen("accesses inside of global arrays");
+        home.team.context().note_unseen("accesses inside global arrays");
         let window = home.team.window(blocks.lens[home.team.index()])?;
         Ok(GlobalArray { window, blocks: Rc::new(blocks), home })
     }

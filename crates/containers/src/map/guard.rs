@@ -65,7 +65,7 @@ impl Guards {
         volumes: &[Rank],
         synchronization: &Synchronization,
     ) -> Result<Guards> {
-        team.context().note_unseen("accesses inside of maps and sets");
+        team.context().note_unseen("accesses inside maps and sets");
         let Synchronization::Locked(kind) = synchronization else {
             return Ok(Guards { name: synchronization.name(), locks: None, are_recovered: false });
         };

@@ -269,7 +269,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// not use the map.
     fn room(&self) -> Result<RefMut<'_, Room>> {
         let is_busy =
-            |_| Error::InvalidState("a map was used from inside of one of its own updates".into());
+            |_| Error::InvalidState("a map was used inside one of its own updates".into());
         self.room.try_borrow_mut().map_err(is_busy)
     }
 
