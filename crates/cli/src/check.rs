@@ -37,12 +37,11 @@ Examples:
                                                 one schedule again, step by step
   farside check ./my-program --ranks 3          your own program: every schedule, and races";
 
-/// Explores the schedules of protocols, and says whether they keep what they promise.
+/// Explores the schedules of protocols, and reports whether they keep their guarantees.
 ///
 /// The code that is explored is the code that runs; ranks are simulated on one thread, and what
 /// happens in which order is chosen. A failure comes with the schedule that shows it again. The
-/// exit status is not zero if something failed, or if a variant that is wrong on purpose was not
-/// caught.
+/// exit status is not zero if something failed, or if a deliberately wrong variant was not caught.
 ///
 /// A program of your own whose main function is `#[farside::main]`, or that lists several with
 /// `farside::check::main!`, is explored when its file is named; races are failures there.
@@ -50,7 +49,7 @@ Examples:
 /// `exhaustive` means that every schedule was tried and passed, `partial` that memory was used in a
 /// way that the exploration cannot follow, so that schedules may be missing, `sampled` that as many
 /// random ones were tried as the check has, `bounded` that a limit ended it before that: no failure
-/// was found, and nothing is known of the rest.
+/// was found, and the rest is unknown.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -58,14 +57,14 @@ pub(crate) struct Arguments {
     /// program, by the path of its file, and which of those that it lists
     #[arg(value_name = "PROTOCOL|PROGRAM")]
     protocols: Vec<String>,
-    /// What the program is given
+    /// Arguments of the program
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
-    /// List them and what they do, and do nothing else
+    /// List the checks and exit
     #[arg(long)]
     list: bool,
-    /// Check the variants that are wrong on purpose as well; they are left out unless they are
-    /// named in full
+    /// Check the deliberately wrong variants as well; they are left out unless they are named in
+    /// full
     #[arg(long)]
     mutants: bool,
     /// How long each check may take, in seconds; by default its size is counted in schedules and
@@ -75,13 +74,13 @@ pub(crate) struct Arguments {
     /// How many schedules of each check to try at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
-    /// Take it for a failure if a limit ends a check before all was tried that it has
+    /// Fail if a limit ends a check before it has tried everything
     #[arg(long)]
     fail_on_bounded: bool,
-    /// With how many ranks
+    /// Number of ranks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     ranks: Option<u32>,
-    /// How often each rank does what is to be done
+    /// Rounds per rank
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// How the ranks are arranged, such as node:3
@@ -96,10 +95,10 @@ pub(crate) struct Arguments {
     /// How many ranks may die, each at any step
     #[arg(long, value_name = "K")]
     deaths: Option<u32>,
-    /// Let each node hear of a death at a time of its own
+    /// Let nodes hear of a death at different times
     #[arg(long)]
     slow_news: bool,
-    /// How many waits may run into their time limits, each at any step
+    /// How many waits may time out, each at any step
     #[arg(long, value_name = "K")]
     time_outs: Option<u32>,
     /// Let puts and gets of a program land word by word, in any order
@@ -111,7 +110,7 @@ pub(crate) struct Arguments {
     /// Run this schedule of one check again, and show its steps
     #[arg(long, value_name = "SCHEDULE", conflicts_with_all = ["policy", "json"])]
     replay: Option<String>,
-    /// Also write what came out here, as one JSON object a line
+    /// Also write the results here, one JSON object per line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -44,13 +44,13 @@ pub(crate) struct Arguments {
     /// The papers' sizes: within two hours
     #[arg(long)]
     full: bool,
-    /// Take what the same program has left in the output directory
+    /// Resume from results that the same build left in the output directory
     #[arg(long)]
     resume: bool,
     /// The directory of the results
     #[arg(long, default_value = "figures", value_name = "DIR")]
     out: PathBuf,
-    /// Run nothing: take the results of this file, and judge and draw them anew
+    /// Run nothing: take the results of this file, and judge and plot them again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "full", "quick"])]
     from: Option<PathBuf>,
     /// Also replace the table of verdicts in this document

@@ -31,7 +31,7 @@ pub(crate) struct Job {
     /// or nic with --nodes or --hosts, or what the variable FARSIDE_FABRIC names]
     #[arg(long, value_name = "FABRIC", value_parser = |name: &str| name.parse::<Kind>())]
     fabric: Option<Kind>,
-    /// Divide the ranks into so many nodes on this machine, which reach each other over its
+    /// Divide the ranks into this many nodes on this machine, which reach each other over its
     /// loopback interface; with --sim, nodes of the simulated machine
     #[arg(long, value_name = "K", value_parser = nodes, conflicts_with = "hosts")]
     nodes: Option<u32>,
@@ -39,7 +39,7 @@ pub(crate) struct Job {
     span: Span,
     /// Who executes far operations: nic, nic-poll or nic-block, an agent of the node; host-poll,
     /// host-spin-block or host-block, the process they are meant for; nic-apart, for tests, an
-    /// agent whose atomics do not heed those of the processor
+    /// agent whose atomics are not atomic with the processor's
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
     /// With --fabric ofi, the provider of libfabric, such as tcp;ofi_rxm [default: the best that
@@ -53,7 +53,7 @@ pub(crate) struct Job {
     /// End the job after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
-    /// When ranks have waited for this many seconds, say who is stuck and why
+    /// When ranks have waited for this many seconds, report which ranks are stuck, and why
     ///
     /// The job goes on, unless --stuck-exit says otherwise. `farside why` says it at any time, and
     /// so does the signal QUIT (Ctrl-\).
@@ -63,10 +63,10 @@ pub(crate) struct Job {
     /// End the job, with status 125, when --stuck-after finds that ranks are stuck
     #[arg(long, requires = "stuck_after")]
     stuck_exit: bool,
-    /// Say at the end what each rank has done: operations, bytes, waits, sleeps
+    /// Print statistics of each rank at the end: operations, bytes, waits, sleeps
     #[arg(long)]
     stats: bool,
-    /// Serve what the ranks do at this address, such as 127.0.0.1:9100, as Prometheus reads it
+    /// Serve Prometheus metrics at this address, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     /// How long the other ranks may go on after one has failed, and how long ranks may take to end
@@ -80,7 +80,7 @@ pub(crate) struct Job {
     /// Prefix each line of output with its rank
     #[arg(short, long)]
     label: bool,
-    /// Set a variable in the environment of the ranks; without a value, it has the one it has here
+    /// Set a variable in the environment of the ranks; without a value, its current value is used
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
     variables: Vec<(String, OsString)>,
     /// Start the ranks in this directory, instead of the current one
@@ -103,7 +103,7 @@ struct Span {
     ///
     /// A list such as a:4,b:4. Each host is a node; ranks are numbered host by host. A host without
     /// a number has one rank, or its share of -n. ADDRESS is where the other hosts reach it; if it
-    /// is not given, the host looks for it: what its own name means there, where ssh has reached
+    /// is not given, the host looks for it: what its name resolves to there, where ssh has reached
     /// it, from where it would reach the others, its only address. The ranks have the environment
     /// of their host, with the variables FARSIDE_… from here and those of --env.
     #[arg(long, value_name = "HOST,…")]
@@ -114,7 +114,7 @@ struct Span {
     /// through. It cannot prompt for a password.
     #[arg(long, value_name = "TEMPLATE", env = "FARSIDE_RSH", default_value = RSH)]
     rsh: String,
-    /// Where this program is on the hosts, if not where it is here
+    /// Path of farside on the hosts [default: the same path as here]
     #[arg(long, value_name = "PATH", requires = "hosts")]
     remote_farside: Option<PathBuf>,
     /// How long the hosts may take until all are ready, in seconds

@@ -49,10 +49,10 @@ enum Command {
         long_about = figures::ABOUT
     )]
     Figures(figures::Arguments),
-    /// Explore the schedules of protocols, and say whether they keep what they promise
+    /// Explore the schedules of protocols, and report whether they keep their guarantees
     Check(check::Arguments),
     #[command(
-        about = "Run an MPI program with its one-sided calls taken over",
+        about = "Run an MPI program and intercept its one-sided calls",
         long_about = preload::ABOUT
     )]
     Preload(preload::Arguments),

@@ -186,10 +186,10 @@ impl Recorder {
         let mut lines = vec![format!("{}{earlier}", described_file(&self.path, &recording))];
         if recording.clock_error_ns > 0 {
             let micros = recording.clock_error_ns as f64 / 1000.0;
-            lines.push(format!("the times of different hosts are right to {micros:.0} us"));
+            lines.push(format!("the clocks of different hosts agree within {micros:.0} us"));
         }
         if self.flight.is_some() {
-            lines.push("the last that each rank did:".to_owned());
+            lines.push("last operation of each rank:".to_owned());
             lines.extend(recording.latest().iter().map(described));
         }
         Ok(lines)
@@ -201,7 +201,7 @@ fn described_file(path: &Path, recording: &Recording) -> String {
     let kept = counted(recording.slices.len(), "operation");
     let served = match recording.services.len() {
         0 => String::new(),
-        served => format!(" and {served} that agents executed"),
+        served => format!(" and {served} executed by agents"),
     };
     format!("{}: {kept}{served}", path.display())
 }

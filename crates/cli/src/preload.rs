@@ -1,4 +1,4 @@
-//! `farside preload`: runs a command with the library that takes over MPI's one-sided calls.
+//! `farside preload`: runs a command with the library that intercepts MPI's one-sided calls.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
@@ -9,12 +9,12 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 
 pub(crate) const ABOUT: &str = "\
-Run a command with the library that takes over MPI's one-sided calls
+Run a command with the library that intercepts MPI's one-sided calls
 
 The library is loaded before MPI's into every program that the command starts, and does nothing in
-those that do not use MPI. Which MPI a program uses is found out from the libraries that it is
+those that do not use MPI. Which MPI a program uses is determined from the libraries that it is
 linked with, or else from the launcher. docs/mpi.md, which is installed under share/doc/farside,
-says what is taken over.";
+says what is intercepted.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -14,7 +14,7 @@ pub(crate) struct Races {
     /// wrong in this run
     ///
     /// With --races=fail the operation that finds a race fails, and with it the job. The exit
-    /// status of a job that succeeds but has races is 66, and 67 if nothing could be looked at.
+    /// status of a job that succeeds but has races is 66, and 67 if nothing could be checked.
     /// See docs/races.md, which is installed under share/doc/farside.
     #[arg(long, value_name = "fail", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "report", value_parser = ["report", "fail"])]

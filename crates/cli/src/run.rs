@@ -22,7 +22,7 @@ status are as usual.
 
 The exit status is that of the first rank that failed; 128 and the signal's number if a signal \
 ended it, or asked the job to end; 124 if time was up; 141 if the output could not be written. \
-With --races it is 66 if races were found, and 67 if nothing could be looked at.";
+With --races it is 66 if races were found, and 67 if nothing could be checked.";
 
 /// The arguments of `farside run`.
 #[derive(Args)]

@@ -380,7 +380,7 @@ fn a_job_that_fails_leaves_its_last_operations() {
     assert!(!std::path::Path::new(&path).exists(), "the job did not fail");
     // Killed in the middle of it, while the others wait for it.
     let finished = flight(&["die"]).ends_with(128 + 9);
-    finished.says(&["the last that each rank did:", "rank 1: get of 8 bytes with rank 0"]);
+    finished.says(&["last operation of each rank:", "rank 1: get of 8 bytes with rank 0"]);
     let text = std::fs::read_to_string(&path).unwrap();
     let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
@@ -513,7 +513,7 @@ fn a_limit_or_an_interruption_is_not_a_pass() {
     assert!(bounded.stdout().contains("NOT PASSED (bounded)"), "{}", bounded.stdout());
     let stopped = check(&["--ranks", "3"], &["program", "interrupts"]).run().ends_with(130);
     let text = stopped.stdout();
-    assert!(text.contains("main: ") && text.contains("nothing is known of the rest"), "{text}");
+    assert!(text.contains("main: ") && text.contains("the rest is unknown"), "{text}");
 }
 
 fn a_race_is_explained_and_cured() {

@@ -176,7 +176,7 @@ fn agents_have_tracks_of_what_they_execute() {
     let scratch = Scratch::new();
     let path = scratch.file("nodes.json");
     let finished = run(&["-n", "4", "--nodes", "2", "--trace", &path], &[]).run().ends_with(0);
-    finished.says(&["that agents executed"]);
+    finished.says(&["executed by agents"]);
     let trace = Trace::read(&path);
     assert_eq!(trace.clock_error_us, 0.0, "it is one clock");
     trace.assert_atomics_fit(agent_of);
@@ -231,7 +231,7 @@ fn hosts_with_different_clocks_make_one_trace() {
         let path = scratch.file(name);
         let options = ["--hosts", &list, "--rsh", &rsh, "--trace", &path];
         let finished = run(&options, &[]).run().ends_with(0);
-        finished.says(&["that agents executed", "the times of different hosts are right to "]);
+        finished.says(&["executed by agents", "the clocks of different hosts agree within "]);
     }
     let trace = Trace::read(&scratch.file("hosts.json"));
     let error = trace.clock_error_us;
@@ -254,7 +254,7 @@ fn the_last_seconds_of_all_hosts_are_kept() {
     assert!(!std::path::Path::new(&path).exists(), "the job did not fail");
     let options = [&flight[..], &["--grace", "1"]].concat();
     let finished = run(&options, &["die"]).run().ends_with(128 + 9);
-    finished.says(&["the last that each rank did:", "rank 0: ", "rank 3: "]);
+    finished.says(&["last operation of each rank:", "rank 0: ", "rank 3: "]);
     let trace = Trace::read(&path);
     trace.assert_atomics_fit(agent_of);
     trace.assert_calls_are_there();

@@ -75,16 +75,15 @@ pub(super) fn explore(program: &Path, arguments: &Arguments) -> Result<ExitCode>
         let progress = report.progress.as_deref().unwrap_or("nothing was tried");
         writeln!(
             std::io::stdout(),
-            "{progress}: stopped before the end, without a failure until then; nothing is known of \
-             the rest"
+            "{progress}: interrupted; no failure so far, and the rest is unknown"
         )?;
         return Ok(ExitCode::from(128 + SIGINT as u8));
     }
     if !report.taken {
         bail!(
-            "{} does not obey `farside check`: only programs do whose main function is \
-             `#[farside::main] fn main(world: &World)`, or that list some with \
-             `farside::check::main!`; protocols are listed by `farside check --list`",
+            "{} ignored `farside check`: its main function must be `#[farside::main] fn \
+             main(world: &World)`, or the program must list functions with \
+             `farside::check::main!`; `farside check --list` lists the protocols",
             program.display()
         );
     }

@@ -46,7 +46,7 @@ pub(crate) fn page(model: &Model) -> String {
     for lock in &model.locks {
         let holder = match &lock.holder {
             Some((rank, place)) => format!("held by rank {rank}{}", describe_place(place)),
-            None => "held by nobody that is known".to_owned(),
+            None => "holder unknown".to_owned(),
         };
         let waiters = match lock.waiters.len() {
             0 => String::new(),

@@ -41,9 +41,9 @@ impl Finding {
             (Outcome::Bounded, ..) => writeln!(
                 text,
                 "NOT PASSED (bounded): not all schedules were tried: a limit ended it after {}, \
-                 without a failure until then, and nothing is known of the rest. Fewer ranks or \
-                 rounds, or `farside::check::begin` after the preparations, make it smaller; the \
-                 policy pct:3 with a number of schedules takes a sample",
+                 with no failure so far; the rest is unknown. To shrink the search, use fewer \
+                 ranks or rounds, or call `farside::check::begin` after the setup; to sample, use \
+                 policy pct:3 with a number of schedules",
                 count(report.runs, "schedule")
             ),
             (Outcome::Sampled, ..) => writeln!(

@@ -361,7 +361,7 @@ function drawStatus(shown, drawn) {
       " \u00b7 too many arrows to show: zoom in, or point at an operation" : "";
   const servers = TRACKS > RANKS ? " and " + (TRACKS - RANKS) + " that serve them" : "";
   const clocks = trace.clockErrorNs ?
-      " \u00b7 times of different nodes are right to " + timeName(trace.clockErrorNs) : "";
+      " \u00b7 clocks of different nodes agree within " + timeName(trace.clockErrorNs) : "";
   const text = COUNT ? times + " \u00b7 " + some + " operations on " + RANKS + " ranks" + servers +
       clocks + hint : "Nothing was recorded.";
   if ($("status").textContent !== text) $("status").textContent = text;

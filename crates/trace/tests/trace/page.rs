@@ -255,7 +255,7 @@ fn those_who_serve_are_shown_behind_the_ranks_of_their_node() {
     assert_eq!(attribute(&document, "rows"), Some(rows.as_str()));
     let status = attribute(&document, "status").unwrap();
     assert!(status.contains("on 16 ranks and 4 that serve them"), "{status}");
-    assert!(status.contains("times of different nodes are right to 21 ns"), "{status}");
+    assert!(status.contains("clocks of different nodes agree within 21 ns"), "{status}");
     let tip = attribute(&document, "tip").unwrap();
     assert!(tip.contains(" by agent of node 0forrank "), "{tip}");
     assert!(tip.contains("memory ofrank "), "{tip}");
