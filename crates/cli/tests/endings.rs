@@ -443,7 +443,7 @@ fn hosts_whose_output_nobody_reads_are_not_lost() {
     running.wait_until_nothing_is_left();
     running.read_on();
     let finished = running.wait().ends_with(0);
-    let said = "farside: nobody reads the ranks' output; the rest of it is lost\n";
+    let said = "farside: nothing reads the ranks' output; the rest is lost\n";
     assert_eq!(finished.stderr(), said);
 }
 

@@ -253,8 +253,7 @@ fn the_ranks_of_other_hosts_may_outlive_a_host() {
 fn a_daemon_that_is_asked_to_end_takes_its_ranks_along() {
     let script = "[ $FARSIDE_RANK = 2 ] && kill -TERM $PPID; setsid sleep 1000 & wait";
     let finished = shells(&["--grace", "0.2"], script).run().ends_with(1);
-    finished
-        .says(&["host b is lost: somebody has ended it with a signal; with it ranks 2 and 3\n"]);
+    finished.says(&["host b is lost: it was ended by a signal; with it ranks 2 and 3\n"]);
 }
 
 #[test]
@@ -265,7 +264,7 @@ fn a_daemon_that_does_nothing_any_more_is_not_waited_for() {
     running.wait_for_lines("ready", 4);
     running.signal(Signal::USR1);
     let finished = running.wait().ends_with(124);
-    finished.says(&["host b is lost: it does not end its ranks; with it ranks 2 and 3\n"]);
+    finished.says(&["host b is lost: it did not end its ranks; with it ranks 2 and 3\n"]);
 }
 
 #[test]

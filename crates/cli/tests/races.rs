@@ -264,5 +264,5 @@ fn a_host_that_is_cut_off_ends_the_job() {
     namespaces.cut(1).unwrap();
     let finished = running.wait();
     assert_ne!(finished.status.code(), Some(0));
-    finished.says(&["do not hear each other", "it stopped answering"]);
+    finished.says(&["no longer receive anything from each other", "it stopped answering"]);
 }

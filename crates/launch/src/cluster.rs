@@ -454,7 +454,7 @@ impl<'a> Cluster<'a> {
             if self.remotes[node].running.is_empty() {
                 continue;
             }
-            self.lose(node, "it does not end its ranks".into());
+            self.lose(node, "it did not end its ranks".into());
         }
     }
 

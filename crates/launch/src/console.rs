@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const STALLED: Duration = Duration::from_secs(1);
 
 /// What is said when output is not waited for any longer.
-pub(crate) const UNREAD: &str = "nobody reads the ranks' output; the rest of it is lost";
+pub(crate) const UNREAD: &str = "nothing reads the ranks' output; the rest is lost";
 
 /// The launcher's output. A thread writes what goes to standard error, in order.
 #[derive(Clone)]

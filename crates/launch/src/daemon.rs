@@ -195,7 +195,7 @@ impl Daemon {
                 Err(errno) => return Err(End::Failed(system("poll")(errno).to_string())),
             }
             if self.signals.take().iter().any(|signal| ENDING.contains(signal)) {
-                return Err(End::Failed("somebody has ended it with a signal".into()));
+                return Err(End::Failed("it was ended by a signal".into()));
             }
             self.heard.extend(self.mail.take());
         }
@@ -296,7 +296,7 @@ impl Watch<'_> {
                 self.feed_on();
             }
             if self.daemon.signals.take().iter().any(|signal| ENDING.contains(signal)) {
-                return Err(End::Failed("somebody has ended it with a signal".into()));
+                return Err(End::Failed("it was ended by a signal".into()));
             }
             let then = self.hear_launcher();
             if then != Then::GoOn {

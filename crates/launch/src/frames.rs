@@ -227,7 +227,7 @@ pub(crate) fn read_frame(from: &mut impl Read) -> std::io::Result<Option<Vec<u8>
     if length > BYTES_MAX {
         return Err(std::io::Error::new(
             ErrorKind::InvalidData,
-            format!("a message of {length} bytes is none of ours"),
+            format!("a message of {length} bytes is not a farside message"),
         ));
     }
     let mut body = Vec::new();

@@ -179,7 +179,7 @@ fn parse_one(item: &str) -> Result<Listed, String> {
         None => (place, None),
     };
     if bare(name) == name && name.contains(':') {
-        return Err(format!("{item:?}: an address of IPv6 stands in brackets, such as [fd00::4]"));
+        return Err(format!("{item:?}: write an IPv6 address in brackets, such as [fd00::4]"));
     }
     let name = bare(name);
     let fits = |c: char| c.is_alphanumeric() || "._-@:%".contains(c);

@@ -172,13 +172,16 @@ impl Served {
         match method {
             Some(b"GET") if is_asked => match self.page() {
                 Some(page) => Answer::new("200 OK", content_type, page, true),
-                None => Answer::text("500 Internal Server Error", "there are no numbers\n"),
+                None => Answer::text("500 Internal Server Error", "no statistics available\n"),
             },
             Some(b"HEAD") if is_asked => match self.page() {
                 Some(page) => Answer::new("200 OK", content_type, page, false),
                 None => Answer::text("500 Internal Server Error", ""),
             },
-            _ => Answer::text("404 Not Found", &format!("there is only GET {}\n", self.page.path)),
+            _ => {
+                let text = format!("only GET {} is supported\n", self.page.path);
+                Answer::text("404 Not Found", &text)
+            }
         }
     }
 }
@@ -239,7 +242,7 @@ impl Connection {
                 self.answer = Some(served.answer(&self.request));
             } else if self.request.len() > REQUEST_BYTES_MAX {
                 let status = "431 Request Header Fields Too Large";
-                self.answer = Some(Answer::text(status, "a request is short\n"));
+                self.answer = Some(Answer::text(status, "request too long\n"));
             }
         }
         self.send()

@@ -218,11 +218,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the reason why the job has failed, as its launcher would say it: that its time was
-    /// up, or which rank failed first.
+    /// Returns the reason why the job has failed, as its launcher would say it: that it timed out,
+    /// or which rank failed first.
     pub fn failure(&self) -> String {
         match self.failures.first() {
-            _ if self.timed_out => "its time was up".to_owned(),
+            _ if self.timed_out => "it timed out".to_owned(),
             Some(failure) => failure.to_string(),
             None => format!("its status was {}", self.status),
         }

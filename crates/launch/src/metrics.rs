@@ -122,7 +122,7 @@ impl Collector for Ranks {
             }
         }
         let seconds = Some(&Unit::Seconds);
-        let help = "Time that the process of a rank has computed";
+        let help = "CPU time of the rank's process";
         let mut family =
             encoder.encode_descriptor("computing", help, seconds, MetricType::Counter)?;
         for rank in &ranks {
@@ -151,7 +151,7 @@ impl Collector for Ranks {
             let seconds = longest.unwrap_or(0) as f64 / 1e9;
             family.encode_family(&labels(rank))?.encode_gauge(&seconds)?;
         }
-        let help = "One for each rank, with what has become of it";
+        let help = "One for each rank, with its state";
         let mut family = encoder.encode_descriptor("rank", help, None, MetricType::Gauge)?;
         for rank in &now.ranks {
             let state = match rank.state {

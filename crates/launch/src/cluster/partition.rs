@@ -166,7 +166,7 @@ impl Cluster<'_> {
                 "have never heard each other (is UDP blocked between them?)"
             }
             true => "have never heard each other (does a firewall stand between them?)",
-            false => "do not hear each other any more",
+            false => "no longer receive anything from each other",
         };
         format!("its interface{own} and that of {named} {heard}")
     }
