@@ -13,16 +13,16 @@ impl Machine {
                 Doing::Waits { wait, .. } => {
                     let waiting = waiting(rank, wait.get());
                     let why = if member.is_asleep() {
-                        " and sleeps: a plain put wakes nobody"
+                        " and sleeps: a plain put wakes no rank"
                     } else {
                         ""
                     };
                     return format!("{waiting}{why}");
                 }
-                Doing::Flushes(target) => format!("waits for what it posted to {target}"),
-                Doing::Polls { .. } => "looks whether an operation is complete".to_owned(),
+                Doing::Flushes(target) => format!("waits for operations it posted to {target}"),
+                Doing::Polls { .. } => "tests whether an operation is complete".to_owned(),
                 Doing::Accesses { .. } => "is about to use its own memory".to_owned(),
-                Doing::Relaxes { .. } => "polls memory that nobody changes any more".to_owned(),
+                Doing::Relaxes { .. } => "polls memory that no rank will change".to_owned(),
                 Doing::Runs(_) => "runs".to_owned(),
                 Doing::Prepared => "is prepared".to_owned(),
                 Doing::Over => "has ended".to_owned(),

@@ -272,7 +272,7 @@ impl fmt::Display for Event {
             What::Register => write!(f, "registers memory{}", self.place()),
             What::Free => write!(f, "frees memory{}", self.place()),
             What::Serve => write!(f, "offers a handler"),
-            What::Poll => write!(f, "looks whether an operation is complete"),
+            What::Poll => write!(f, "tests whether an operation is complete"),
             What::Unnoticed(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
             What::Sleep => write!(f, "sleeps on, in spite of a put{}", self.place()),
             What::TimeOut => write!(f, "waits no longer{}", self.place()),

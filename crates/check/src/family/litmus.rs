@@ -546,7 +546,7 @@ fn asleep() -> Vec<Check> {
         far(asleep[1], "litmus/wrong-put-wakes-late-far"),
     ]);
     asleep
-        .map(|wrong| wrong.check().mutant(Promise::Progress, "a plain put wakes nobody"))
+        .map(|wrong| wrong.check().mutant(Promise::Progress, "a plain put wakes no rank"))
         .collect()
 }
 

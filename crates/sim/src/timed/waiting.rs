@@ -106,7 +106,7 @@ impl EventEngine {
                 Doing::Prepared => Some(format!("rank {rank} is prepared")),
                 Doing::Scheduled => Some(format!("rank {rank} runs")),
                 Doing::Flushes(target) => {
-                    Some(format!("rank {rank} waits for what it posted to {target}"))
+                    Some(format!("rank {rank} waits for operations it posted to {target}"))
                 }
                 Doing::NeedsRoom => {
                     Some(format!("rank {rank} waits for one of its posted operations to land"))

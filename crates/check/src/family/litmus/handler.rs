@@ -36,7 +36,7 @@ pub(super) fn wrong() -> [Check; 2] {
     let check = |name, setup: Setup| {
         Check::new(name, "waits for a word that a handler puts to", told_by_handler)
             .setup(setup)
-            .mutant(Promise::Progress, "a plain put wakes nobody")
+            .mutant(Promise::Progress, "a plain put wakes no rank")
     };
     [
         check("litmus/wrong-handler-put-wakes", Setup::new(2)),
