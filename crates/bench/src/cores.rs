@@ -60,8 +60,9 @@ impl FromStr for Cores {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Cores> {
-        let number =
-            |part: &str| part.parse().with_context(|| format!("{text:?} is no list of processors"));
+        let number = |part: &str| {
+            part.parse().with_context(|| format!("{text:?} is not a list of processors"))
+        };
         Ok(Cores(text.split(',').map(number).collect::<Result<_>>()?))
     }
 }

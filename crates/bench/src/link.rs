@@ -71,7 +71,7 @@ impl Link {
     fn with_nodes(mtu: u32, directory: &Path) -> Result<Link> {
         ensure!(
             MTUS.contains(&mtu),
-            "--mtu {mtu} is no MTU of a link; it is between {} and {}",
+            "--mtu {mtu} is not an MTU of a link; use {} to {}",
             MTUS.start(),
             MTUS.end()
         );

@@ -75,7 +75,7 @@ unsafe fn operation(
         FARSIDE_ATOMIC_AND => Atomic::And(operand()?),
         FARSIDE_ATOMIC_OR => Atomic::Or(operand()?),
         FARSIDE_ATOMIC_XOR => Atomic::Xor(operand()?),
-        _ => return Err(bad(format!("{code} is no operation: FARSIDE_ATOMIC_... name them"))),
+        _ => return Err(bad(format!("{code} is not an operation; use FARSIDE_ATOMIC_..."))),
     })
 }
 

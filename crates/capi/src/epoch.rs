@@ -106,7 +106,7 @@ pub unsafe extern "C" fn farside_epoch_allocate(
         let design = match design {
             FARSIDE_EPOCH_DIRECT => Design::Direct,
             FARSIDE_EPOCH_TWO_SIDED => Design::TWO_SIDED,
-            _ => return Err(bad(format!("{design} is no design: FARSIDE_EPOCH_... name them"))),
+            _ => return Err(bad(format!("{design} is not a design; use FARSIDE_EPOCH_..."))),
         };
         let found = self::team(team)?;
         let (context, users) = (found.entry.context, Users::new(found.context, found.entry));
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn farside_epoch_lock(
             FARSIDE_EXCLUSIVE => Mode::Exclusive,
             _ => {
                 return Err(bad(format!(
-                    "{mode} is no mode: FARSIDE_SHARED and FARSIDE_EXCLUSIVE are"
+                    "{mode} is not a mode; use FARSIDE_SHARED or FARSIDE_EXCLUSIVE"
                 )));
             }
         };
@@ -358,9 +358,7 @@ pub unsafe extern "C" fn farside_epoch_fetch_op(
             FARSIDE_FETCH_OR => Op::Or,
             FARSIDE_FETCH_XOR => Op::Xor,
             _ => {
-                return Err(bad(format!(
-                    "{operation} is no operation: FARSIDE_FETCH_... name them"
-                )));
+                return Err(bad(format!("{operation} is not an operation; use FARSIDE_FETCH_...")));
             }
         };
         let window = told(epoch)?;

@@ -128,7 +128,7 @@ pub unsafe extern "C" fn farside_lock_create(
             None => lock::Kind::Default,
             Some(name) => lock::Kind::named(name).ok_or_else(|| {
                 let names: Vec<&str> = lock::Kind::all().iter().map(lock::Kind::name).collect();
-                bad(format!("{name:?} is no kind of lock: there are {}", names.join(", ")))
+                bad(format!("{name:?} is not a kind of lock: there are {}", names.join(", ")))
             })?,
         };
         out.set(farside_lock_t { id: make(&self::team(team)?, home, &kind)? });
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn farside_rwlock_create(
             Some(name) => rw::Kind::named(name).ok_or_else(|| {
                 let names: Vec<&str> = rw::Kind::all().iter().map(rw::Kind::name).collect();
                 let names = names.join(", ");
-                bad(format!("{name:?} is no kind of reader-writer lock: there are {names}"))
+                bad(format!("{name:?} is not a kind of reader-writer lock: there are {names}"))
             })?,
         };
         let made = RwLock::for_team(&self::team(team)?.team, Rank(home), &kind)?;

@@ -138,7 +138,7 @@ pub(crate) use of_number;
 #[cold]
 pub(crate) fn unknown(number: c_int) -> Error {
     bad(format!(
-        "{number} is no kind of number: FARSIDE_I32 to FARSIDE_U16 are, and for accumulates \
+        "{number} is not a kind of number; use FARSIDE_I32 to FARSIDE_U16, or for accumulates \
          FARSIDE_I16_INDEX to FARSIDE_F64_INDEX"
     ))
 }
@@ -157,7 +157,7 @@ pub(crate) unsafe fn accumulate(
     let find = |code: c_int| usize::try_from(code).ok();
     let kind = find(number).and_then(|at| NUMBERS.get(at)).ok_or_else(|| unknown(number))?;
     let op = find(operation).and_then(|at| OPERATIONS.get(at)).ok_or_else(|| {
-        bad(format!("{operation} is no operation: FARSIDE_SUM to FARSIDE_NO_OP are"))
+        bad(format!("{operation} is not an operation; use FARSIDE_SUM to FARSIDE_NO_OP"))
     })?;
     if scale.is_null() {
         return Accumulate::new(*kind, *op);
@@ -235,7 +235,7 @@ pub(crate) trait Foldable: Plain {
 pub(crate) fn operation<T: Foldable>(code: c_int) -> Result<Operation<T>> {
     if !(FARSIDE_SUM..=FARSIDE_XOR).contains(&code) {
         return Err(bad(format!(
-            "{code} is no operation of a reduction: FARSIDE_SUM to FARSIDE_XOR are"
+            "{code} is not an operation of a reduction; use FARSIDE_SUM to FARSIDE_XOR"
         )));
     }
     T::operation(code).ok_or_else(|| Error::Unsupported {

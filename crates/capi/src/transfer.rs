@@ -327,8 +327,8 @@ pub unsafe extern "C" fn farside_put_signal(
             FARSIDE_ATOMIC_STORE => context.put_signal(data, to, signal.value, at),
             FARSIDE_ATOMIC_ADD => context.put_signal_add(data, to, signal.value, at),
             other => Err(bad(format!(
-                "{other} is no operation of a signal: FARSIDE_ATOMIC_STORE and FARSIDE_ATOMIC_ADD \
-                 are"
+                "{other} is not an operation of a signal; use FARSIDE_ATOMIC_STORE or \
+                 FARSIDE_ATOMIC_ADD"
             ))),
         }
     })

@@ -51,7 +51,7 @@ fn comparison(code: c_int) -> Result<fn(&u64, &u64) -> bool> {
         FARSIDE_LT => u64::lt,
         FARSIDE_LE => u64::le,
         _ => {
-            return Err(bad(format!("{code} is no comparison: FARSIDE_EQ to FARSIDE_LE are")));
+            return Err(bad(format!("{code} is not a comparison; use FARSIDE_EQ to FARSIDE_LE")));
         }
     })
 }

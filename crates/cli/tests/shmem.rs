@@ -85,7 +85,7 @@ fn what_is_missing_or_wrong_is_named() {
         (&["--cases", "putt"][..], "\"putt\""),
         (&["--ranks", "1"], "1 ranks are too few"),
         (&["--sim", "aries-xc30"], "--sim"),
-        (&["--against", "mpich"], "mpich is no rival"),
+        (&["--against", "mpich"], "mpich is not a rival"),
         (&["--nodes", "2", "--against", "openshmem"], "not measured between nodes"),
         (&["--alone", "--against", "openshmem"], "--alone"),
     ] {

@@ -46,7 +46,7 @@ impl Region {
         let (align, bytes) = match placement {
             Placement::Aligned(wanted) if !wanted.is_power_of_two() => {
                 return Err(Error::InvalidArgument(format!(
-                    "an alignment is a power of two, and {wanted} is none"
+                    "the alignment {wanted} is not a power of two"
                 )));
             }
             Placement::Aligned(wanted) => (align.max(wanted), bytes),

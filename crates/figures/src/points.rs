@@ -368,7 +368,7 @@ impl Paper {
 impl Point {
     fn check(&self) -> Result<()> {
         ensure!(self.tolerance >= 1.0, "a tolerance is a factor of at least 1");
-        ensure!(self.paper.is_finite(), "the paper's number is none");
+        ensure!(self.paper.is_finite(), "the paper's number is not finite");
         ensure!(
             !self.says.is_empty() && !self.at.is_empty(),
             "say what the paper states, and where"
@@ -396,7 +396,7 @@ impl Run {
             (_, Some(full)) => full,
             _ => return Ok(Vec::new()),
         };
-        shlex::split(text).with_context(|| format!("{text:?} is no command"))
+        shlex::split(text).with_context(|| format!("{text:?} is not a command"))
     }
 
     /// Returns the profile that it simulates, if it does.

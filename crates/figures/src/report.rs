@@ -100,7 +100,7 @@ impl Outcome {
         catalogue: &Catalogue,
         not_compared: &BTreeSet<String>,
     ) -> Result<Outcome> {
-        let old: Outcome = serde_json::from_str(text).context("these are no results")?;
+        let old: Outcome = serde_json::from_str(text).context("these are not results")?;
         Ok(Outcome::new(catalogue, not_compared, old.about, old.quick, old.runs))
     }
 

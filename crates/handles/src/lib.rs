@@ -155,7 +155,9 @@ impl<T: 'static> Table<T> {
         let what = self.what;
         Error::InvalidArgument(match handle {
             0 => format!("the handle of a {what} is 0: it was never given out"),
-            _ => format!("{handle:#x} is no handle of a {what}: it was freed, or never given out"),
+            _ => {
+                format!("{handle:#x} is not a handle of a {what}: it was freed, or never given out")
+            }
         })
     }
 }

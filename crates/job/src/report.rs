@@ -83,7 +83,7 @@ impl Entry {
         if bytes > 0 {
             return Err(Error::Join(format!(
                 "another process has run the ranks that {} asks for; a program that a rank starts \
-                 is no rank: unset the variable for it",
+                 is not a rank: unset the variable for it",
                 crate::ENTRY
             )));
         }

@@ -86,7 +86,7 @@ impl Endpoint {
     ) -> Result<Endpoint> {
         let endpoint = transport
             .own(inner.transport_endpoint())
-            .ok_or_else(|| Error::Internal("this is no endpoint of libfabric".into()))?;
+            .ok_or_else(|| Error::Internal("this is not a libfabric endpoint".into()))?;
         let settings = transport.settings();
         let atomics = settings.atomics.unwrap_or(Atomics::Agent);
         let caps = Caps {

@@ -119,7 +119,7 @@ impl Comparison {
             "<" => Comparison::Less,
             "<=" => Comparison::LessOrEqual,
             _ => {
-                let text = format!("{name:?} is no comparison: ==, !=, >, >=, < and <= are");
+                let text = format!("{name:?} is not a comparison; use ==, !=, >, >=, < or <=");
                 return Err(bad_argument(py, text));
             }
         })

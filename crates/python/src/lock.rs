@@ -170,7 +170,7 @@ impl Lock {
             Some(name) => lock::Kind::named(name).ok_or_else(|| {
                 let names: Vec<&str> = lock::Kind::all().iter().map(lock::Kind::name).collect();
                 let names = names.join(", ");
-                bad_argument(py, format!("{name:?} is no kind of lock: there are {names}"))
+                bad_argument(py, format!("{name:?} is not a kind of lock: there are {names}"))
             })?,
         };
         Lock::of_kind(py, team, home, &kind)
@@ -283,7 +283,8 @@ impl RwLock {
             Some(name) => rw::Kind::named(name).ok_or_else(|| {
                 let names: Vec<&str> = rw::Kind::all().iter().map(rw::Kind::name).collect();
                 let names = names.join(", ");
-                let text = format!("{name:?} is no kind of reader-writer lock: there are {names}");
+                let text =
+                    format!("{name:?} is not a kind of reader-writer lock: there are {names}");
                 bad_argument(py, text)
             })?,
         };

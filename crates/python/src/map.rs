@@ -95,7 +95,7 @@ impl Kind {
         if is_same {
             return Ok(bytes);
         }
-        Err(bad_argument(py, format!("{} is no key of dtype {descr}", key.repr()?)))
+        Err(bad_argument(py, format!("{} is not a key of dtype {descr}", key.repr()?)))
     }
 
     /// Returns the bytes of a value.

@@ -195,7 +195,8 @@ impl Fold {
             "xor" => Fold::Xor,
             _ => {
                 let names = "sum, prod, min, max, and, or, xor";
-                return Err(bad_argument(py, format!("{name:?} is no operation: {names} are")));
+                let text = format!("{name:?} is not an operation; use one of {names}");
+                return Err(bad_argument(py, text));
             }
         })
     }

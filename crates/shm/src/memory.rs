@@ -254,7 +254,7 @@ impl Job {
         // Whoever could shrink it could end this process.
         let is_sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|it| it.contains(SIZE_SEALS));
         if size < size_of::<Header>() as u64 || !is_sealed {
-            return Err(no_job("the file handed over is no job's memory"));
+            return Err(no_job("the file handed over is not a job's memory"));
         }
         let first = map(&file, page, access)?;
         // SAFETY: the first page was just mapped, is longer than a header and consists of atomics.
@@ -274,7 +274,7 @@ impl Job {
         let are_counts_possible = (1..=RANKS_MAX).contains(&ranks) && (1..=ranks).contains(&nodes);
         if magic != MAGIC || !are_counts_possible || topology_bytes > TOPOLOGY_BYTES_MAX {
             return Err(no_job(
-                "the file handed over is no job's memory, or one of another version",
+                "the file handed over is not a job's memory, or one of another version",
             ));
         }
         let layout = Layout::new(ranks, nodes, sizes, page)

@@ -75,7 +75,7 @@ struct Comparison {
 impl Comparison {
     fn new(kind: Kind, cmp: c_int, value: u64, call: Call) -> Comparison {
         if !(0..=5).contains(&cmp) {
-            exit::end(call, &format!("{cmp} is no comparison: see SHMEM_CMP_EQ and the others"));
+            exit::end(call, &format!("{cmp} is not a comparison: see SHMEM_CMP_EQ and the others"));
         }
         Comparison { cmp, value: kind.extend(value), kind }
     }

@@ -43,7 +43,7 @@ impl FromStr for Policy {
     /// Reads `exhaustive`, `unreduced`, `random` or `pct:DEPTH`.
     fn from_str(text: &str) -> Result<Policy, String> {
         let unknown = || {
-            format!("{text:?} is no policy: expected exhaustive, unreduced, random or pct:DEPTH")
+            format!("{text:?} is not a policy: expected exhaustive, unreduced, random or pct:DEPTH")
         };
         match text {
             "exhaustive" => Ok(Policy::Exhaustive(Reduction::Sources)),

@@ -362,7 +362,10 @@ pub(crate) fn whole(figure: &Figure, name: &str) -> Result<u64> {
     if figure.is.is_finite() && (0.0..1e15).contains(&figure.is) {
         return Ok(figure.is as u64);
     }
-    Err(Error::InvalidSetting(format!("{name} of the profile is {}, which is no time", figure.is)))
+    Err(Error::InvalidSetting(format!(
+        "{name} of the profile is {}, which is not a time",
+        figure.is
+    )))
 }
 
 #[cfg(test)]

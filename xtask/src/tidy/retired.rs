@@ -28,7 +28,7 @@ impl<'a> Retired<'a> {
                     words.insert(old, new);
                 }
                 _ => {
-                    let message = format!("`{line}` is no pair: write `old -> new`");
+                    let message = format!("`{line}` is not a pair: write `old -> new`");
                     report.violation(LIST, index + 1, message);
                 }
             }
@@ -118,6 +118,6 @@ mod tests {
     fn a_line_without_an_arrow_is_named() {
         let mut report = Report::default();
         Retired::read("Widget Gadget\n", &mut report);
-        assert!(report.text().contains("no pair"), "{}", report.text());
+        assert!(report.text().contains("not a pair"), "{}", report.text());
     }
 }

@@ -35,7 +35,7 @@ impl Fft3d {
         let size: [usize; 3] = Options::check_size("fft3d", size, 2)?;
         match size.iter().find(|extent| !extent.is_power_of_two()) {
             Some(extent) => Err(Error::InvalidArgument(format!(
-                "fft3d takes powers of two as its size, and {extent} is none"
+                "fft3d needs powers of two as its size, not {extent}"
             ))),
             None => Ok(Fft3d(Arc::new(Field { size, iterations, roots: size.map(Roots::new) }))),
         }

@@ -52,7 +52,7 @@ impl Shape {
             .split_once('x')
             .and_then(|(rows, columns)| Some((number(rows)?, number(columns)?)));
         let (rows, columns) = shape.with_context(|| {
-            format!("{text:?} is no shape: expected rows and columns such as 64x8")
+            format!("{text:?} is not a shape: expected rows and columns such as 64x8")
         })?;
         ensure!(
             rows.saturating_mul(columns) <= 1 << 24,

@@ -165,7 +165,7 @@ pub fn run(options: &Options) -> Result<Findings> {
     ensure!(options.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
     ensure!((1..=1 << 32).contains(&options.keys), "{} keys are not measured", options.keys);
     for pct in &options.writers_pct {
-        ensure!((0.0..=100.0).contains(pct), "{pct} % writers are no fraction");
+        ensure!((0.0..=100.0).contains(pct), "{pct} % writers are not a fraction; use 0 to 100");
     }
     let operations = if setting.sim.is_some() { options.operations } else { 0 };
     let plan = Plan {

@@ -107,7 +107,7 @@ impl Server {
                 command.args(["-u", "root", "-m", "512", "-s"]).arg(&socket);
                 command
             }
-            other => bail!("{} is no server", other.name()),
+            other => bail!("{} is not a server", other.name()),
         };
         let mut keeper = Command::new(program)
             .arg("__keep")

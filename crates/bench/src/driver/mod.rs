@@ -194,7 +194,7 @@ pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
     /// Runs it with as many clients of a server as there would be ranks; `program` is the running
     /// one.
     fn run_server(&self, rival: Rival, _ranks: u32, _program: &Path) -> Result<String> {
-        bail!("{} is no rival here", rival.name())
+        bail!("{} is not a rival here", rival.name())
     }
     /// Returns whose launcher starts our ranks, if not our own.
     fn launcher(&self) -> Option<Rival> {
@@ -220,7 +220,8 @@ pub fn plan<P: Plan>(arguments: &[String]) -> Result<P> {
     let [plan] = arguments else {
         bail!("expected one plan of `bench {}`, not {arguments:?}", P::BENCH);
     };
-    serde_json::from_str(plan).with_context(|| format!("{plan} is no plan of `bench {}`", P::BENCH))
+    serde_json::from_str(plan)
+        .with_context(|| format!("{plan} is not a plan of `bench {}`", P::BENCH))
 }
 
 /// What is called a limit.

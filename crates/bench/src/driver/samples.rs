@@ -95,10 +95,10 @@ impl Samples {
             let (attributes, figures) = (self.layout.attributes.len(), self.layout.figures.len());
             ensure!(
                 words.len() == 1 + attributes + figures,
-                "{system} printed {line:?}, which is no sample"
+                "{system} printed {line:?}, which is not a sample"
             );
             let Some(case) = self.layout.cases.iter().position(|&known| known == words[0]) else {
-                bail!("{system} printed a sample of {:?}, which nobody asked for", words[0]);
+                bail!("{system} printed a sample of {:?}, which was not requested", words[0]);
             };
             let values = words[1 + attributes..].iter().map(|&text| match text {
                 NOTHING => Ok(f64::NAN),

@@ -74,7 +74,7 @@ impl System {
         for &rival in &setting.against {
             ensure!(
                 P::rivals().contains(&rival),
-                "{} is no rival of `bench {}`; those are: {}",
+                "{} is not a rival of `bench {}`; the rivals are: {}",
                 rival.name(),
                 P::BENCH,
                 P::rivals().iter().map(|rival| rival.name()).collect::<Vec<_>>().join(", ")

@@ -122,7 +122,7 @@ impl Thresholds {
 pub fn levels(text: &str) -> Result<Vec<u32>> {
     let number = |part: &str| match part.parse() {
         Ok(0) | Err(_) => {
-            bail!("{text:?} is no T_L: expected numbers for the levels such as 20-50")
+            bail!("{text:?} is not a T_L: expected numbers for the levels such as 20-50")
         }
         Ok(number) => Ok(number),
     };
@@ -145,7 +145,7 @@ impl FromStr for LockSpec {
         };
         let number = |word: &str| match word {
             "-" => Ok(None),
-            word => word.parse().map(Some).with_context(|| format!("{word:?} is no threshold")),
+            word => word.parse().map(Some).with_context(|| format!("{word:?} is not a threshold")),
         };
         let t_l = if t_l == "-" { None } else { Some(levels(t_l)?) };
         Ok(LockSpec::named(name)?.with(&Thresholds { t_dc: number(t_dc)?, t_l, t_r: number(t_r)? }))

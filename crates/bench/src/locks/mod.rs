@@ -185,7 +185,7 @@ pub fn run(options: &Options) -> Result<Findings> {
         for &writers_pct in &options.writers_pct {
             ensure!(
                 (0.0..=100.0).contains(&writers_pct),
-                "{writers_pct} % writers are no fraction"
+                "{writers_pct} % writers are not a fraction; use 0 to 100"
             );
             let suits = |lock: &&LockSpec| lock.is_shared() || writers_pct == 100.0;
             let locks: Vec<LockSpec> = options.locks.iter().filter(suits).cloned().collect();

@@ -65,7 +65,7 @@ int main(void) {
     CHECK(farside_put(world, window, 0, 0, NULL, 0));
 
     /* Handles that were never given out, and one that was freed. */
-    REFUSED(farside_rank(wild, &untouched), ARGUMENT, "no handle of a context");
+    REFUSED(farside_rank(wild, &untouched), ARGUMENT, "not a handle of a context");
     REFUSED(farside_rank(none, &untouched), ARGUMENT, "never given out");
     REFUSED(farside_abort(wild, 3), ARGUMENT, "context");
     REFUSED(farside_leave(wild), ARGUMENT, "context");
@@ -110,14 +110,14 @@ int main(void) {
     REFUSED(farside_wait(world, window, 64, 64, FARSIDE_EQ, 1, 0, &word), BOUNDS, "64");
 
     /* Codes that mean nothing. */
-    REFUSED(farside_wait(world, window, 0, 64, 6, 1, 0, &word), ARGUMENT, "no comparison");
+    REFUSED(farside_wait(world, window, 0, 64, 6, 1, 0, &word), ARGUMENT, "not a comparison");
     REFUSED(farside_test(world, window, 0, 64, -1, 1, &number, &word), ARGUMENT, "comparison");
     REFUSED(farside_wait(world, window, 0, 63, FARSIDE_EQ, 1, 0, &word), ARGUMENT, "63 bits");
     REFUSED(farside_wait(world, window, 0, 128, FARSIDE_EQ, 1, 0, &word), ARGUMENT, "128");
     REFUSED(farside_atomic(world, window, 0, 0, 64, 8, &word, NULL, NULL), ARGUMENT, "8");
     REFUSED(farside_all_reduce(team, data, data, 1, FARSIDE_I16_INDEX, FARSIDE_SUM), ARGUMENT,
             "kind of number");
-    REFUSED(farside_all_reduce(team, data, data, 1, FARSIDE_I32, 7), ARGUMENT, "no operation");
+    REFUSED(farside_all_reduce(team, data, data, 1, FARSIDE_I32, 7), ARGUMENT, "not an operation");
     REFUSED(farside_epoch_allocate(team, 8, 1, 9, &epoch), ARGUMENT, "design");
     signal.window = window, signal.offset = 0, signal.operation = FARSIDE_ATOMIC_XOR;
     signal.value = 1;

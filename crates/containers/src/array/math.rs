@@ -324,7 +324,7 @@ fn is_unordered<T: PartialOrd>(value: &T) -> bool {
 fn two(shape: &[usize]) -> Result<[usize; 2]> {
     shape
         .try_into()
-        .map_err(|_| Error::InvalidArgument(format!("an array of shape {shape:?} is no matrix")))
+        .map_err(|_| Error::InvalidArgument(format!("an array of shape {shape:?} is not a matrix")))
 }
 
 fn matrix<T>(array: ndarray::ArrayD<T>) -> Result<ndarray::Array2<T>> {

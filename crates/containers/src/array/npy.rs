@@ -175,7 +175,7 @@ fn open<T: Element>(path: &Path) -> Result<(File, Header)> {
     let mut start = [0; 12];
     file.read_exact(&mut start[..10]).map_err(failed)?;
     if start[..6] != *MAGIC {
-        return Err(Error::File(format!("{} is no file in NumPy's format", path.display())));
+        return Err(Error::File(format!("{} is not a file in NumPy's format", path.display())));
     }
     let (len, before) = match start[6] {
         1 => (usize::from(u16::from_le_bytes([start[8], start[9]])), 10),
@@ -218,8 +218,9 @@ fn parse(text: &str, descr: &str) -> Result<Vec<usize>, String> {
     let shape = value("shape")?.strip_prefix('(').and_then(|rest| rest.split(')').next());
     let shape = shape.ok_or_else(|| format!("the header {text:?} has no shape"))?;
     let extents = shape.split(',').map(str::trim).filter(|extent| !extent.is_empty());
-    let extents =
-        extents.map(|extent| extent.parse::<usize>().map_err(|_| format!("{shape:?} is no shape")));
+    let extents = extents.map(|extent| {
+        extent.parse::<usize>().map_err(|_| format!("{shape:?} is not a shape"))
+    });
     extents.collect()
 }
 

@@ -119,7 +119,7 @@ fn read_header(file: &mut impl Read) -> Result<[u8; HEADER_BYTES as usize]> {
 fn check_header<K, V>(header: &[u8; HEADER_BYTES as usize], path: &Path) -> Result<u64> {
     let (magic, numbers) = header.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err(Error::File(format!("{} is no file that a map was saved to", path.display())));
+        return Err(Error::File(format!("{} is not a saved map", path.display())));
     }
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[at * 8 + byte]));
     if (number(0), number(1)) != (size_of::<K>() as u64, size_of::<V>() as u64) {

@@ -69,7 +69,7 @@ impl std::str::FromStr for Address {
     fn from_str(text: &str) -> Result<Address> {
         let bad = || {
             Error::InvalidArgument(format!(
-                "{text:?} is no address of a transport endpoint; expected IP/HEXDIGITS"
+                "{text:?} is not the address of a transport endpoint; expected IP/HEXDIGITS"
             ))
         };
         let (ip, digits) = text.split_once('/').ok_or_else(bad)?;

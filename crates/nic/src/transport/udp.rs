@@ -97,7 +97,7 @@ impl TransportEndpoint for UdpEndpoint {
     }
 
     fn resolve(&self, to: &Address) -> Result<PeerAddress> {
-        let no_socket = || Error::InvalidArgument(format!("{to} is no address of a UDP socket"));
+        let no_socket = || Error::InvalidArgument(format!("{to} is not a UDP socket's address"));
         to.socket().map(PeerAddress::Socket).ok_or_else(no_socket)
     }
 

@@ -42,7 +42,7 @@ impl InfoList {
     pub(crate) fn find(library: &Arc<Library>, wanted: &Wanted<'_>) -> Result<InfoList> {
         let text = |text: &str| {
             CString::new(text)
-                .map_err(|_| Error::InvalidSetting(format!("{text:?} is no provider's name")))
+                .map_err(|_| Error::InvalidSetting(format!("{text:?} is not a provider's name")))
         };
         let node = wanted.at.map(|at| text(&at.to_string())).transpose()?;
         let name = wanted.provider.map(text).transpose()?;

@@ -194,7 +194,7 @@ fn values_in_c(expressions: &[&str]) -> Result<Vec<u64>, String> {
     run(Command::new("cc").arg("-o").arg(file("abi")).arg(file("abi.c")))?;
     let output = run(&mut Command::new(file("abi")))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().map(|line| line.parse().map_err(|_| format!("{line:?} is no number"))).collect()
+    text.lines().map(|line| line.parse().map_err(|_| format!("{line:?} is not a number"))).collect()
 }
 
 /// Says that the headers are missing; in CI that is a failure.

@@ -113,7 +113,7 @@ class GlobalArray:
                 axes.append(slice(*each.indices(count)))
                 continue
             if isinstance(each, (bool, np.bool_)):
-                raise IndexError("a truth value is no index of a global array")
+                raise IndexError("a truth value is not an index of a global array")
             at = index(each)
             if not -count <= at < count:
                 raise IndexError(

@@ -76,7 +76,7 @@ impl EpochWindow {
             "direct" => Design::Direct,
             "two-sided" => Design::TWO_SIDED,
             _ => {
-                let text = format!("{design:?} is no design: direct and two-sided are");
+                let text = format!("{design:?} is not a design; use direct or two-sided");
                 return Err(bad_argument(py, text));
             }
         };

@@ -168,7 +168,7 @@ impl EpochWindow {
             "and" => Op::And,
             "or" => Op::Or,
             "xor" => Op::Xor,
-            _ => return Err(bad_argument(py, format!("{op:?} is no operation of a fetch_op"))),
+            _ => return Err(bad_argument(py, format!("{op:?} is not an operation of a fetch_op"))),
         };
         let place = self.place(py, target, self.bytes_at(at), self.shared.item)?;
         let (width, bits) = self.word(value)?;

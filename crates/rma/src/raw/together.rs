@@ -33,7 +33,7 @@ pub fn all_reduce(
 ) -> Result<()> {
     if element == 0 || !data.len().is_multiple_of(element) {
         return Err(Error::InvalidArgument(format!(
-            "{} bytes are no whole number of elements of {element} bytes",
+            "{} bytes are not a whole number of elements of {element} bytes",
             data.len()
         )));
     }

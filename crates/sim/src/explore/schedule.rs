@@ -39,7 +39,7 @@ pub(super) fn decode(schedule: &str) -> Result<Vec<usize>, String> {
             _ => None,
         };
         let number = |text: &str| {
-            text.parse::<usize>().map_err(|_| format!("{text:?} in the schedule is no number"))
+            text.parse::<usize>().map_err(|_| format!("{text:?} in the schedule is not a number"))
         };
         match closing {
             Some(closing) => {

@@ -114,7 +114,7 @@ class Comm:
     def Split_type(self, split_type: int, key: int = 0, info: Any = None) -> Optional[Comm]:
         """Splits the communicator into processes that share memory."""
         if split_type not in (COMM_TYPE_SHARED, UNDEFINED):
-            raise InvalidArgument(f"{split_type} is no type of a split: COMM_TYPE_SHARED is")
+            raise InvalidArgument(f"{split_type} is not a type of split; use COMM_TYPE_SHARED")
         colour = None if split_type == UNDEFINED else self._world.node_of(self._world.rank)
         part = self.team.split(colour, key + (1 << 32))
         return None if part is None else Comm(self._world, part)

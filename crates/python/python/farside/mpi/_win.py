@@ -108,7 +108,7 @@ class Win:
     def Lock(self, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0) -> None:
         """Begins a passive epoch to a process."""
         if lock_type not in (LOCK_SHARED, LOCK_EXCLUSIVE):
-            raise InvalidArgument(f"{lock_type} is no type of a lock")
+            raise InvalidArgument(f"{lock_type} is not a type of lock")
         if (target := self._target(rank)) is not None:
             self._window.lock(target, lock_type == LOCK_SHARED)
 
