@@ -48,9 +48,7 @@ impl Card {
 
     pub(crate) fn decode(text: &str) -> Result<Card> {
         let lines = LineReader::new(text, |text| {
-            Error::Join(format!(
-                "a rank says where it is in words that are not understood: {text:?}"
-            ))
+            Error::Join(format!("cannot parse a rank's location: {text:?}"))
         });
         let value = |name: &str| lines.need(name).map(str::to_owned);
         Ok(Card {

@@ -44,8 +44,8 @@ const fn launcher(name: &'static str, meaning: &'static str) -> Variable {
 pub const VARIABLES: &[Variable] = &[
     user(
         crate::FABRIC,
-        "the fabric of a job: `shm`, `nic` or `ofi`, instead of what fits; as `--fabric`, and \
-         `farside run` sets it for its ranks",
+        "the fabric of a job: `shm`, `nic` or `ofi`, instead of the automatic choice; as \
+         `--fabric`, and `farside run` sets it for its ranks",
     ),
     user(
         crate::BETWEEN_NODES,
@@ -63,7 +63,8 @@ pub const VARIABLES: &[Variable] = &[
     ),
     user(
         crate::NODES,
-        "under another launcher: divide the ranks of one machine into so many nodes; as `--nodes`",
+        "under another launcher: divide the ranks of one machine into this many nodes; as \
+         `--nodes`",
     ),
     user(crate::SERVER, "under another launcher: who executes far operations; as `--server`"),
     user(
@@ -84,14 +85,13 @@ pub const VARIABLES: &[Variable] = &[
     ),
     user(
         crate::STUCK_AFTER,
-        "say who is stuck and why when ranks have waited for this many seconds; as \
+        "report which ranks are stuck, and why, once ranks have waited for this many seconds; as \
          `--stuck-after`, and under other launchers by `farside`, which must be on PATH",
     ),
     user(
         farside_pmi::PROTOCOL,
-        "what to speak with the launcher: `pmi1`, `pmi2` or `pmix`, if the wrong one is taken; \
-         `none` for a process \
-         that is to be a job of one rank",
+        "the protocol to use with the launcher: `pmi1`, `pmi2` or `pmix`, if the wrong one is \
+         chosen; `none` makes the process a job of one rank",
     ),
     user(
         farside_pmi::PMIX_LIBRARY,
@@ -114,31 +114,30 @@ pub const VARIABLES: &[Variable] = &[
     ),
     launcher(
         farside_races::VARIABLE,
-        "where the memory of the race checker is, or who asks it; set by `--races`",
+        "the race checker's memory, or the process that queries it; set by `--races`",
     ),
     launcher(
         crate::MARK,
-        "a name that no other job has: what bears it is ended should the launcher be killed",
+        "a unique job name: processes that carry it are ended if the launcher is killed",
     ),
     launcher(
         crate::LAUNCHER,
-        "the process that has started the ranks, and where it hears of those behind a wrapper",
+        "the process that started the ranks, and where ranks behind a wrapper report to it",
     ),
     user("FARSIDE_MPI", "`off` leaves the one-sided calls of a preloaded MPI program to MPI"),
     user(
         "FARSIDE_MPI_VERBOSE",
-        "a preloaded library says what it takes over, and what it does not",
+        "a preloaded library reports what it intercepts, and what it does not",
     ),
     user("FARSIDE_MPI_SUMMARY", "a preloaded library says at the end what each rank has done"),
     user(
         "FARSIDE_MPI_SERVICE",
-        "memory of MPI programs is read and written by a thread of its process, not by the \
-         kernel's cross-memory calls",
+        "a thread of each process serves its memory, instead of the kernel's cross-memory calls",
     ),
     Variable {
         name: "FARSIDE_LONG",
         set_by: SetBy::Tester,
-        meaning: "the tests try more, and take longer",
+        meaning: "run longer, more thorough tests",
     },
 ];
 
@@ -170,8 +169,8 @@ fn warning(name: &str) -> Option<String> {
     let close = |&(distance, _): &(usize, &str)| 3 * distance <= name.len() - PREFIX.len();
     let meant = nearest
         .filter(close)
-        .map_or(String::new(), |(_, nearest)| format!("; is {nearest} meant?"));
-    Some(format!("{name} is set, but there is no such variable, and it has no effect{meant}"))
+        .map_or(String::new(), |(_, nearest)| format!("; did you mean {nearest}?"));
+    Some(format!("unknown variable {name} is ignored{meant}"))
 }
 
 /// How many letters have to be changed, added or taken away to make one word of the other.
@@ -202,12 +201,12 @@ mod tests {
         ] {
             let warning = warning(wrong).unwrap();
             assert!(
-                warning.contains(wrong) && warning.contains(&format!("{right} meant")),
+                warning.contains(wrong) && warning.contains(&format!("mean {right}?")),
                 "{warning}"
             );
         }
         let warning = warning("FARSIDE_WAGES_OF_FEAR").unwrap();
-        assert!(!warning.contains("meant"), "{warning}");
+        assert!(!warning.contains("did you mean"), "{warning}");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Notes {
         match all.len() == expected {
             true => Ok(all),
             false => Err(Error(format!(
-                "the exchange brought {} bytes where {expected} were due",
+                "the exchange returned {} bytes instead of {expected}",
                 all.len()
             ))),
         }

@@ -212,7 +212,7 @@ fn echo(bind: IpAddr) -> std::io::Result<()> {
             return Ok(());
         }
     }
-    Err(std::io::Error::other("what is sent there does not arrive"))
+    Err(std::io::Error::other("packets sent there do not arrive"))
 }
 
 fn node_server(

@@ -136,8 +136,8 @@ struct Common {
     /// Pretend that the simulated ranks are arranged like this, such as node:16
     #[arg(long, value_name = "LEVELS", requires = "sim")]
     topology: Option<String>,
-    /// Divide the ranks into so many nodes, which reach each other over UDP or libfabric only, and
-    /// the rivals' ranks over TCP only; programs on shared pages take several numbers
+    /// Divide the ranks into this many nodes, which reach each other over UDP or libfabric only,
+    /// and the rivals' ranks over TCP only; programs on shared pages take several numbers
     #[arg(long, value_delimiter = ',', value_name = "K", conflicts_with = "sim")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Vec<u32>,
