@@ -296,11 +296,8 @@ fn the_exit_status_is_the_programs() {
 fn an_error_names_the_line_of_the_call() {
     let text = include_str!("entry.rs");
     let said = [
-        (
-            "put",
-            "index 8..11 is outside of the 10 elements (u64) of rank 1's part of window \"data\"",
-        ),
-        ("nb", "index 8..11 is outside of"),
+        ("put", "index 8..11 is outside the 10 elements (u64) of rank 1's part of window \"data\""),
+        ("nb", "index 8..11 is outside"),
         ("own", "part of window \"data\""),
         ("rank", "rank 99 does not exist: the job has 2 ranks, 0 to 1"),
         ("atomic", "rank 99 does not exist"),
@@ -310,13 +307,13 @@ fn an_error_names_the_line_of_the_call() {
         ("lock", "requests a lock it already holds (in lock at "),
         (
             "epoch",
-            "index 7..9 is outside of the 8 elements (displacement unit) of rank 1's part of \
-             window \"sums\" (at ",
+            "index 7..9 is outside the 8 elements (displacement unit) of rank 1's part of window \
+             \"sums\" (at ",
         ),
         ("array", "the range 2..6 of dimension 1 is not within the array, which ends at 5 (at "),
         ("map", "rank 99 is not a member of this map (at "),
         ("dsm", "elements 10 to 11 are not among the 10 of this shared slice (at "),
-        ("anyhow", "while it says hello: index 8..11 is outside of"),
+        ("anyhow", "while it says hello: index 8..11 is outside"),
         ("left", "rank 0 has already left the job: its main function returned (in barrier at "),
     ];
     for (mistake, words) in said {

@@ -129,8 +129,8 @@ pub enum Error {
     },
     /// An access that would leave a rank's part of a window, in elements, as callers count.
     #[error(
-        "index {first}..{end} is outside of the {elements} elements ({element}) of {rank}'s part \
-         of {of}"
+        "index {first}..{end} is outside the {elements} elements ({element}) of {rank}'s part of \
+         {of}"
     )]
     OutOfBounds {
         /// Whose part.
@@ -197,8 +197,8 @@ pub enum Error {
     /// A lock one of whose members has ended, because of this loss if not of its own: what it
     /// has left behind is unknown.
     #[error(
-        "the lock is poisoned: {rank} is lost, it {how}; what the lock protects may be half done. \
-         Make it usable again with `recover`, on a team of those who are left"
+        "the lock is poisoned: {rank} is lost, it {how}; the data it protects may be half updated. \
+         Call `recover` on a team of the remaining ranks"
     )]
     Poisoned {
         /// The lost rank.
@@ -303,9 +303,9 @@ pub enum Error {
     /// A rank that has named as many segments as there are names. No name is given twice, so that
     /// an address that outlived its window is recognised.
     #[error(
-        "{rank} has named {} windows, blocks of words and teams in this job, and has no name left: \
-         keep windows and use them again instead of allocating new ones, or let another rank be \
-         the first of the team",
+        "{rank} has named {} windows, blocks of words and teams in this job, and has run out of \
+         names: keep windows and use them again instead of allocating new ones, or let another \
+         rank be the first of the team",
         u32::MAX
     )]
     OutOfNames {
@@ -479,8 +479,7 @@ mod tests {
             element: "u64",
             of: "this window".into(),
         };
-        let said =
-            "index 10..11 is outside of the 10 elements (u64) of rank 0's part of this window";
+        let said = "index 10..11 is outside the 10 elements (u64) of rank 0's part of this window";
         assert_eq!(over.to_string(), said);
     }
 

@@ -159,7 +159,7 @@ class GlobalArray:
         counts = np.asarray(self.shape)
         rows = np.stack([each.reshape(-1) for each in arrays], -1)
         if np.any((rows < -counts) | (rows >= counts)):
-            raise IndexError(f"an index of the array is outside of its shape {self.shape}")
+            raise IndexError(f"an index of the array is outside its shape {self.shape}")
         return rows % counts, arrays[0].shape
 
     def fill(self, value: Any) -> None:

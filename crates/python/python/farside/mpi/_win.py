@@ -279,7 +279,7 @@ class Win:
             return None
         at = displacement * self._units[rank]
         if not 0 <= at < 1 << 64:
-            raise OutOfBounds(f"displacement {displacement} is outside of the window")
+            raise OutOfBounds(f"displacement {displacement} is outside the window")
         return _Place(member, at, count, dtype)
 
     def _fetch(self, data: NDArray[Any], target: int, at: int, op: Op) -> NDArray[Any]:
