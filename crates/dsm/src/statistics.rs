@@ -160,8 +160,8 @@ impl ArrayStatistics {
         let mut advice = Vec::new();
         if self.false_pages > 0 {
             advice.push(format!(
-                "{} pages were written by nodes {:?} in turns, {} times, at different words (false \
-                 sharing): let the parts of ranks begin with pages (multiples of 4096 bytes, \
+                "{} pages were written by nodes {:?} in turn, {} times, at different words (false \
+                 sharing): start each rank's part on a page boundary (multiples of 4096 bytes, \
                  `Placement::Pages`)",
                 self.false_pages,
                 nodes_of(self.false_writers),
@@ -171,8 +171,8 @@ impl ArrayStatistics {
         if self.lock_pages > 0 {
             advice.push(format!(
                 "{} pages moved with locks between nodes {:?}, {} times (migratory data): do more \
-                 each time that a lock is held, keep what one lock guards together and on pages of \
-                 its own, or let each rank gather its part and add it once",
+                 work per lock acquisition, keep a lock's data together on separate pages, or let \
+                 each rank collect its part and add it once",
                 self.lock_pages,
                 nodes_of(self.lock_writers),
                 self.lock_moves
@@ -180,8 +180,8 @@ impl ArrayStatistics {
         }
         if rest_pages > 0 {
             advice.push(format!(
-                "{rest_pages} pages were written by nodes {:?} in turns, {rest_moves} times, at \
-                 the same words: let one rank write them, or each rank words of its own",
+                "{rest_pages} pages were written by nodes {:?} in turn, {rest_moves} times, at \
+                 the same words: let one rank write them, or give each rank its own words",
                 self.moving_writers()
             ));
         }

@@ -56,9 +56,10 @@ impl Service {
             let context = context;
             serve(&context.0, &control, &told);
         };
-        let thread = std::thread::Builder::new().name("farside-mpi".into()).spawn(serve).map_err(
-            |error| Error::Unsupported { what: format!("a thread that serves others: {error}") },
-        )?;
+        let thread = std::thread::Builder::new()
+            .name("farside-mpi".into())
+            .spawn(serve)
+            .map_err(|error| Error::Unsupported { what: format!("a service thread: {error}") })?;
         *self.thread.borrow_mut() = Some(Serving { ends, thread });
         Ok(())
     }

@@ -37,7 +37,7 @@ pub(crate) fn guarded(call: impl FnOnce() -> Result<()>) -> c_int {
 fn panicked(panic: &(dyn Any + Send)) -> c_int {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    failed(Error::Internal(text.unwrap_or("a panic without words").into()))
+    failed(Error::Internal(text.unwrap_or("a panic without a message").into()))
 }
 
 #[cold]

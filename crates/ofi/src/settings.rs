@@ -35,7 +35,7 @@ impl std::str::FromStr for Settings {
     fn from_str(text: &str) -> Result<Settings> {
         let bad = |part: &str| {
             Error::InvalidSetting(format!(
-                "{text:?}: {part:?} says nothing; expected \
+                "{text:?}: {part:?} is not a setting; expected \
                  PROVIDER/atomics=agent|native|apart/rma=BYTES, any of them"
             ))
         };

@@ -510,7 +510,7 @@ impl Transfers {
     /// Takes the outcome of an operation, if it is complete; that uses up the ticket.
     pub(crate) fn take(&mut self, ticket: u64) -> Result<Option<Reply>> {
         match self.fetches.get(&ticket) {
-            None => Err(Error::Internal(format!("{ticket} names no operation that is under way"))),
+            None => Err(Error::Internal(format!("{ticket} does not name an operation in flight"))),
             Some(found) if found.left > 0 => Ok(None),
             Some(_) => self.fetches.remove(&ticket).map(|found| found.outcome).transpose(),
         }

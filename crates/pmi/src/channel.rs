@@ -54,7 +54,7 @@ impl Channel {
 
     pub(crate) fn write(&mut self, message: &str) -> Result<()> {
         self.socket.write_all(message.as_bytes()).map_err(|error| {
-            Error(format!("{} takes no messages: {error}; is the launcher gone?", self.name))
+            Error(format!("{} accepts no messages: {error}; is the launcher gone?", self.name))
         })
     }
 
@@ -97,7 +97,7 @@ impl Channel {
                 self.name
             ))),
             Ok(read) if self.buffered.len() + read > MESSAGE_BYTES_MAX => {
-                Err(Error(format!("{} says too much without an end", self.name)))
+                Err(Error(format!("{} sent an overlong message", self.name)))
             }
             Ok(read) => {
                 self.buffered.extend_from_slice(&buffer[..read]);

@@ -102,7 +102,7 @@ impl StartDeadline {
             && let Some(gone) = self.processes.gone_for_good(before, census)
         {
             return Err(Error(format!(
-                "{gone}; the job cannot start, and the ranks that have come give up"
+                "{gone}; the job cannot start, and the ranks that have joined give up"
             )));
         }
         if self.speaker.borrow().is_none() && self.is_speaker() {

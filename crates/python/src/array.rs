@@ -16,7 +16,7 @@ pub(crate) fn plain_dtype<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py,
     if descr.itemsize() == 0 || descr.has_subarray() {
         return Err(bad_argument(
             py,
-            format!("dtype {descr} has no elements of its own: give the base, and a longer shape"),
+            format!("dtype {descr} has no scalar elements: give the base, and a longer shape"),
         ));
     }
     Ok(descr)

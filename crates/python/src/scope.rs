@@ -48,7 +48,10 @@ impl Scope {
         if self.state().is_open {
             return Ok(());
         }
-        Err(bad_state(py, "a scope is used inside of its block: `with world.scope() as s:`"))
+        Err(bad_state(
+            py,
+            "a scope must be used inside its `with` block: `with world.scope() as s:`",
+        ))
     }
 
     /// Adds a transfer. The fabric bears only so many: if they are too many, the oldest is waited

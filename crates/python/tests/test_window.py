@@ -269,7 +269,7 @@ def test_scopes_and_counters(world: farside.World, fabric: str) -> None:
     assert after["puts"] >= before["puts"] + 2 and after["gets"] >= before["gets"] + 301
     assert after["put_bytes"] >= before["put_bytes"] + 8 * (1000 + n)
     assert fabric != "shm" or after["gets"] == before["gets"] + 301
-    with pytest.raises(farside.InvalidState, match="inside of its block"):
+    with pytest.raises(farside.InvalidState, match="inside its `with` block"):
         s.get(w, there, 0)
     world.sync()
     w.free()

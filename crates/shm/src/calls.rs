@@ -142,7 +142,7 @@ impl Calls {
     pub(crate) fn finish(&self, job: &Arc<Job>, ticket: Ticket) -> Result<Option<Reply>> {
         let unknown = || {
             let rank = self.rank;
-            Err(Error::Internal(format!("{ticket:?} names no call that is under way from {rank}")))
+            Err(Error::Internal(format!("{ticket:?} does not name a call in flight from {rank}")))
         };
         let index = ticket.0 as u32;
         if index / CALL_SLOTS != self.rank.0 {

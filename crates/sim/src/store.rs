@@ -305,7 +305,7 @@ impl Store {
         let replies = &mut self.rank_states[rank.index()].replies;
         let Some(at) = replies.iter().position(|(known, _)| *known == asked) else {
             return Err(Error::Internal(format!(
-                "{asked:?} names no operation that is under way from {rank}"
+                "{asked:?} does not name an operation in flight from {rank}"
             )));
         };
         match &replies[at].1 {

@@ -429,7 +429,7 @@ fn report(options: &Options, outcome: &Outcome) -> Result<()> {
         options.plot.iter().try_for_each(|path| say(format_args!("  picture      {path}")))?;
     }
     say(format_args!(
-        "  barriers     {} of {:.3} ms, {:.3} ms of them when the last rank has come",
+        "  barriers     {} of {:.3} ms, {:.3} ms of that after the last rank arrived",
         done.barriers / u64::from(outcome.ranks),
         outcome.barrier_ns() / 1e6,
         outcome.completion_ns / 1e6

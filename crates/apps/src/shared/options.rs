@@ -123,7 +123,7 @@ const FLAGS: [Flag; 18] = [
         "",
         "say for each array what was done, and which pages move back and forth",
     ),
-    Flag::new("--plot", "FILE", "draw what has come out, as SVG"),
+    Flag::new("--plot", "FILE", "draw the result as SVG"),
     Flag::new("--flop-ns", "NS", "in virtual time: how long an operation on numbers takes"),
     Flag::new("--fault-ns", "NS", "in virtual time: how long a page fault takes"),
     Flag::new("--notice-ns", "NS", "in virtual time: how long making or merging a notice takes"),

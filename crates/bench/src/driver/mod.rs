@@ -96,7 +96,7 @@ impl Setting {
         for server in &self.servers {
             ensure!(
                 self.nodes.is_some() || self.sim.is_some(),
-                "nobody serves far memory on one node: add --nodes"
+                "there is no far memory on one node: add --nodes"
             );
             match &self.sim {
                 Some(machine) => drop(machine.profile.served_by(server)?),

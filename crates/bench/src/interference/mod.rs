@@ -161,7 +161,7 @@ pub fn run(options: &Options) -> Result<Findings> {
     ensure!(setting.against.is_empty(), "there are no rivals to measure here: leave out --against");
     let cases = driver::choose(&options.cases, &CASES)?;
     if options.loads_per_s.iter().any(|&load| load > 10_000_000) {
-        bail!("nobody takes a lock more than 10000000 times a second");
+        bail!("the load must be at most 10000000 a second");
     }
     // What is kept is kept of what there is without a load.
     let mut loads_per_s = options.loads_per_s.clone();

@@ -218,9 +218,8 @@ fn parse(text: &str, descr: &str) -> Result<Vec<usize>, String> {
     let shape = value("shape")?.strip_prefix('(').and_then(|rest| rest.split(')').next());
     let shape = shape.ok_or_else(|| format!("the header {text:?} has no shape"))?;
     let extents = shape.split(',').map(str::trim).filter(|extent| !extent.is_empty());
-    let extents = extents.map(|extent| {
-        extent.parse::<usize>().map_err(|_| format!("{shape:?} is not a shape"))
-    });
+    let extents = extents
+        .map(|extent| extent.parse::<usize>().map_err(|_| format!("{shape:?} is not a shape")));
     extents.collect()
 }
 

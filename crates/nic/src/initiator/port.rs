@@ -375,7 +375,7 @@ impl Port {
     pub(crate) fn take_call(&mut self, server: ServerId, slot: u32) -> Result<Option<Reply>> {
         let done = self.calls.get(&(server, slot)).map(|call| call.answer.is_some());
         match done {
-            None => Err(Error::Internal(format!("slot {slot} names no call that is under way"))),
+            None => Err(Error::Internal(format!("slot {slot} does not name a call in flight"))),
             Some(false) => Ok(None),
             Some(true) => {
                 let call = self.calls.remove(&(server, slot));

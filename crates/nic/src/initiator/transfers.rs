@@ -190,7 +190,7 @@ impl<V: Variant> Transfers<V> {
     pub(crate) fn take(&mut self, ticket: Ticket) -> Result<Option<Reply>> {
         match self.get_mut(ticket) {
             None => {
-                Err(Error::Internal(format!("{ticket:?} names no operation that is under way")))
+                Err(Error::Internal(format!("{ticket:?} does not name an operation in flight")))
             }
             Some(transfer) if transfer.left > 0 => Ok(None),
             Some(_) => {
