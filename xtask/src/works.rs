@@ -35,7 +35,7 @@ const GROUPS: [(&str, &str); 10] = [
     ("teams", "teams"),
     ("agents", "calls of handlers on a node's agent"),
     ("layers", "locks, epochs, arrays, tables, aggregators, shared pages"),
-    ("failures", "wrong calls and departed ranks are errors"),
+    ("failures", "misuse and lost ranks are reported as errors"),
 ];
 
 /// Returns the directory of the records.
@@ -131,7 +131,7 @@ fn table(all: &BTreeMap<(String, String), Found>) -> Result<String> {
             match found {
                 Found { passed: 0, .. } => write!(text, " no |")?,
                 Found { skipped: 0, .. } => write!(text, " yes |")?,
-                Found { skipped, .. } => write!(text, " yes, but {skipped} |")?,
+                Found { skipped, .. } => write!(text, " yes, except {skipped} |")?,
             }
         }
         text.push('\n');
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_group_without_a_passed_test_does_not_work() {
         let text = table(&all(&[("shm", "teams", 3, 0), ("sim", "teams", 2, 1)])).unwrap();
-        assert!(text.contains("| teams | yes | no | no | yes, but 1 |"), "{text}");
+        assert!(text.contains("| teams | yes | no | no | yes, except 1 |"), "{text}");
     }
 
     #[test]
