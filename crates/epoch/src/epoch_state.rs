@@ -92,6 +92,9 @@ impl TargetState {
     }
 }
 
+/// What is said of an epoch that failed half-way.
+const BROKEN: &str = "others may wait for an epoch of this rank that has failed half-way";
+
 /// The flag of a target that is locked.
 pub const LOCKED: u8 = 1;
 /// The flag of a target to which an access epoch was started.
@@ -105,7 +108,7 @@ pub(crate) struct EpochState {
     checks: bool,
     locks: Cell<usize>,
     pub(crate) all_locked: Cell<bool>,
-    /// True if the lock of a target could not be taken or given back: others may wait for it.
+    /// True if an epoch could not be begun or ended as it should: others may wait for that.
     pub(crate) is_broken: Cell<bool>,
     /// True if a fence has opened an epoch, and if there was an operation in it.
     pub(crate) fenced: Cell<bool>,
@@ -167,6 +170,8 @@ impl EpochState {
         }
         self.end_idle_fence();
         let open = match () {
+            // It may have the lock that it asks for.
+            () if self.is_broken.get() => BROKEN,
             () if self.all_locked.get() => "all targets are locked",
             () if self.fenced.get() => "a fence epoch is open",
             () if self.started.borrow().is_some() => "an access epoch that was started is open",
@@ -178,10 +183,7 @@ impl EpochState {
     /// Checks that an epoch of another kind may begin now: no lock is held.
     pub(crate) fn check_unlocked(&self, call: &'static str) -> Result<(), Fault> {
         match () {
-            () if self.is_broken.get() => Err(Fault::StillOpen {
-                call,
-                open: "others may wait for a lock that this rank failed to take or to give back",
-            }),
+            () if self.is_broken.get() => Err(Fault::StillOpen { call, open: BROKEN }),
             () if self.all_locked.get() => {
                 Err(Fault::StillOpen { call, open: "all targets are locked" })
             }

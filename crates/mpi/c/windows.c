@@ -444,12 +444,15 @@ API int MPI_Win_free(MPI_Win *win)
             window->near = NULL;
             return error;
         }
+        /* A member that has not met the others cannot know whether they still write to its part. */
+        if (met != 0)
+            window->block = NULL;
         code = met != 0 ? met : completed;
     }
     window->has_met = true;
     /* What was put to a lost process, which need not be a member, and a message of the meeting that
-     * failed are errors of this member alone: the others have come and free the window with it. Its
-     * handler is called while there is a window. */
+     * failed are errors of this member alone: the others come, or have come, to the rest, which
+     * frees the communicator with it. Its handler is called while there is a window. */
     int told = done(window, "MPI_Win_free", code);
     /* The callbacks of the program's attributes find the window as it was; after one that fails it
      * stays. */

@@ -12,8 +12,10 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 const PAGE: usize = 4096;
 /// From how many bytes on a part is mapped and not allocated.
 const MAPPED_BYTES_MIN: usize = 16 << 10;
-/// The number of mappings that are kept to be used again. Runs of more ranks are long.
+/// The number of mappings that are kept to be used again, and their longest. Runs of more ranks, or
+/// with more memory, are long.
 const KEPT_MAX: usize = 64;
+const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// One rank's part of a segment.
 pub(crate) struct Memory {
@@ -56,8 +58,8 @@ impl Drop for Memory {
 #[derive(Default)]
 pub(crate) struct Rooms {
     free: Mutex<Vec<Mapping>>,
-    /// What the kernel says of this process's pages, if it does.
-    page_map: OnceLock<Option<File>>,
+    /// What the kernel says of the pages of this process, if it does.
+    page_map: OnceLock<Option<(u32, File)>>,
 }
 
 impl Rooms {
@@ -67,8 +69,7 @@ impl Rooms {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = free.iter().rposition(|mapping| mapping.bytes == bytes);
             let kept = kept.map(|at| free.swap_remove(at));
-            let page_map = self.page_map.get_or_init(|| File::open("/proc/self/pagemap").ok());
-            let kept = kept.filter(|kept| page_map.as_ref().is_some_and(|map| kept.clear(map)));
+            let kept = kept.filter(|kept| self.page_map().is_some_and(|map| kept.clear(map)));
             if let Some(mapping) = kept.or_else(|| Mapping::new(bytes)) {
                 return Room::Mapped(mapping);
             }
@@ -76,10 +77,22 @@ impl Rooms {
         Room::Allocated(vec![0; bytes.div_ceil(16)].into())
     }
 
+    /// Returns the map of the pages of this process; a forked child has none, and the kernel's pages
+    /// must be as long as these.
+    fn page_map(&self) -> Option<&File> {
+        let process = std::process::id();
+        let open = || {
+            let is_known = rustix::param::page_size() == PAGE;
+            Some((process, File::open("/proc/self/pagemap").ok().filter(|_| is_known)?))
+        };
+        let (opener, map) = self.page_map.get_or_init(open).as_ref()?;
+        (*opener == process).then_some(map)
+    }
+
     /// Keeps a mapping that nobody uses any more, and leaves an empty one, or lets it go.
     fn give_back(&self, mapping: &mut Mapping) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < KEPT_MAX {
+        if free.len() < KEPT_MAX && mapping.bytes <= KEPT_BYTES_MAX && self.page_map().is_some() {
             free.push(std::mem::replace(mapping, Mapping { base: NonNull::dangling(), bytes: 0 }));
         }
     }
@@ -170,9 +183,10 @@ mod tests {
         assert!(ends.iter().all(|&at| mapped.put(at, &[1; 8])));
         let base = mapped.base();
         drop((mapped, first));
+        assert_eq!(rooms.free.lock().unwrap().len(), 1, "it is kept");
         let second = Memory::new(&rooms, bytes, 0);
         let mapped = second.mapped();
-        assert_eq!(mapped.base(), base);
+        assert_eq!((mapped.base(), rooms.free.lock().unwrap().len()), (base, 0));
         let mut all = vec![1; bytes as usize];
         assert!(mapped.get(0, &mut all));
         assert!(all.iter().all(|&byte| byte == 0));

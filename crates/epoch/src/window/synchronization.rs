@@ -244,7 +244,7 @@ impl<'t, V: Variant> Window<'t, V> {
         }
         self.state.end_idle_fence();
         let origins = self.context.noted(self.group(origins))?;
-        self.active.post::<V>(self.context, &origins)?;
+        self.noting(self.active.post::<V>(self.context, &origins))?;
         *self.state.posted.borrow_mut() = Some(origins);
         Ok(())
     }
@@ -276,8 +276,9 @@ impl<'t, V: Variant> Window<'t, V> {
         let targets = self.state.set_started(None);
         let fault = Fault::NotOpen { call: "complete", begin: "start" };
         let targets = self.context.noted(targets.ok_or(fault))?;
-        self.finish(None)?;
-        self.active.complete::<V>(self.context, &targets)
+        // The targets wait for this rank also if an answer of it is an error.
+        let finished = self.finish(None);
+        self.noting(self.active.complete::<V>(self.context, &targets)).and(finished)
     }
 
     /// Ends the exposure epoch of [`Window::post`]: returns when its origins have completed.
@@ -324,6 +325,11 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// All epochs are over.
     pub(super) fn check_idle(&self, call: &'static str) -> Result<()> {
+        if let Passive::TwoSided(two_sided) = &self.passive
+            && two_sided.has_failed()
+        {
+            self.state.is_broken.set(true);
+        }
         self.state.check_unlocked(call)?;
         if self.state.posted.borrow().is_some() {
             return Err(Fault::StillOpen { call, open: "an exposure epoch is open" }.into());
@@ -440,8 +446,8 @@ impl<'t, V: Variant> Window<'t, V> {
         self.noting(two_sided.close::<V>(self.context, &self.memory, member))
     }
 
-    /// Notes that a lock could not be taken or given back, for any reason but a loss, of which
-    /// those who wait hear by themselves.
+    /// Notes that an epoch could not be begun or ended as it should, for any reason but a loss, of
+    /// which those who wait hear by themselves.
     #[inline(always)]
     fn noting<R>(&self, done: Result<R>) -> Result<R> {
         done.inspect_err(|error| {
