@@ -20,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::{Error, ErrorClass, Rank, Result};
 use farside_rma::group::{dissemination, rounds};
 use farside_rma::{AwaitedWord, Context, Place, Processing, Team, Window, or_free};
 
@@ -36,6 +36,9 @@ const HEADER_BYTES: usize = 16;
 const EPOCH: u8 = 1;
 const LOCK: u8 = 2;
 const UNLOCK: u8 = 3;
+
+/// Added to the count of a round of the barrier by a member that cannot meet the others any more.
+const FAILED: u64 = 1 << 32;
 
 /// Messages, replies and their numbers, as one rank uses them.
 pub(crate) struct TwoSided<'t> {
@@ -276,18 +279,36 @@ impl<'t> TwoSided<'t> {
 
     /// A barrier of all members that serves meanwhile: dissemination, with a count for each round.
     pub(crate) fn barrier<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
-        let (count, number) = (self.members.len(), self.barriers.get() + 1);
+        let number = self.barriers.get() + 1;
         self.barriers.set(number);
-        for exchange in dissemination(self.me, count) {
-            let word = |rank: Rank| self.numbers.at(rank, 2 * count + exchange.round as usize);
-            let to = word(self.members[exchange.to]);
-            match V::ADDS_BARRIERS {
-                true => context.add(to, 1)?,
-                false => context.signal(to, number)?,
+        let met = self.meet::<V>(context, memory, number);
+        if met.as_ref().is_err_and(|error| error.lost_rank().is_none()) {
+            // Whoever waits for this member hears of it, and passes it on.
+            for exchange in dissemination(self.me, self.members.len()) {
+                let _ = context.add(self.round(self.members[exchange.to], exchange.round), FAILED);
             }
-            self.wait::<V>(context, memory, word(context.rank()), |seen| seen >= number)?;
+        }
+        met
+    }
+
+    fn meet<V: Variant>(&self, context: &Context, memory: &Window<u8>, number: u64) -> Result<()> {
+        for exchange in dissemination(self.me, self.members.len()) {
+            let (from, to) = (self.members[exchange.from], self.members[exchange.to]);
+            match V::ADDS_BARRIERS {
+                true => context.add(self.round(to, exchange.round), 1)?,
+                false => context.signal(self.round(to, exchange.round), number)?,
+            }
+            let own = self.round(context.rank(), exchange.round);
+            if self.wait::<V>(context, memory, own, |seen| seen >= number)? >= FAILED {
+                return Err(Error::PeerFailed { rank: from, class: ErrorClass::Network });
+            }
         }
         Ok(())
+    }
+
+    /// The count of a round of the barrier, on a rank.
+    fn round(&self, rank: Rank, round: u32) -> Place<'_, u64> {
+        self.numbers.at(rank, 2 * self.members.len() + round as usize)
     }
 
     /// Grants the lock to the members at the front of the queue that may have it now.

@@ -414,11 +414,13 @@ impl<'t, V: Variant> Window<'t, V> {
         self.check_idle("the end of the window")?;
         let (flushed, checks) = (self.context.flush_all(), self.state.checks());
         let announced = if checks { self.active.announce_fence(self.context) } else { Ok(()) };
-        self.barrier()?;
-        let is_to_check = checks && announced.is_ok();
+        // Whatever comes of the meeting, the members meet again where each memory is freed.
+        let met = self.barrier();
+        let is_to_check = checks && announced.is_ok() && met.is_ok();
         let checked = if is_to_check { self.active.check_groups(self.context) } else { Ok(()) };
         let freed = self.passive.free(&self.team).and(self.active.free(&self.team));
-        Ok((self.memory, self.team, flushed.and(announced).and(checked).and(freed)))
+        let ended = met.and(flushed).and(announced).and(checked).and(freed);
+        Ok((self.memory, self.team, ended))
     }
 
     /// Returns the member number of a rank.
