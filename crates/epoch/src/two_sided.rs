@@ -20,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use farside_fabric::{Error, ErrorClass, Rank, Result};
+use farside_fabric::{Error, Rank, Result};
 use farside_rma::group::{dissemination, rounds};
 use farside_rma::{AwaitedWord, Context, Place, Processing, Team, Window, or_free};
 
@@ -36,9 +36,6 @@ const HEADER_BYTES: usize = 16;
 const EPOCH: u8 = 1;
 const LOCK: u8 = 2;
 const UNLOCK: u8 = 3;
-
-/// Added to the count of a round of the barrier by a member that cannot meet the others any more.
-const FAILED: u64 = 1 << 32;
 
 /// Messages, replies and their numbers, as one rank uses them.
 pub(crate) struct TwoSided<'t> {
@@ -133,7 +130,7 @@ impl<'t> TwoSided<'t> {
     /// directly.
     pub(crate) fn escalate<V: Variant>(
         &self,
-        context: &Context,
+        team: &Team<'_>,
         memory: &Window<u8>,
         member: usize,
     ) -> Result<Vec<Queued<'t>>> {
@@ -142,8 +139,8 @@ impl<'t> TwoSided<'t> {
             Some(_) => return Ok(Vec::new()),
             None => return Err(closed(self.members[member])),
         };
-        self.send::<V>(context, memory, member, LOCK, mode, &[])?;
-        self.await_reply::<V>(context, memory, member)?;
+        self.send::<V>(team, memory, member, LOCK, mode, &[])?;
+        self.await_reply::<V>(team, memory, member)?;
         let mut epochs = self.epochs.borrow_mut();
         let epoch = epochs[member].as_mut().ok_or_else(|| closed(self.members[member]))?;
         epoch.is_granted = true;
@@ -168,22 +165,23 @@ impl<'t> TwoSided<'t> {
     /// releases a lock that was granted before.
     pub(crate) fn close<V: Variant>(
         &self,
-        context: &Context,
+        team: &Team<'_>,
         memory: &Window<u8>,
         member: usize,
     ) -> Result<()> {
+        let context = team.context();
         let Some(epoch) = self.epochs.borrow_mut()[member].take() else {
             return Err(closed(self.members[member]));
         };
         if epoch.is_granted {
-            self.send::<V>(context, memory, member, UNLOCK, epoch.mode, &[])?;
-            return self.await_reply::<V>(context, memory, member);
+            self.send::<V>(team, memory, member, UNLOCK, epoch.mode, &[])?;
+            return self.await_reply::<V>(team, memory, member);
         }
         if epoch.operations.is_empty() {
             return Ok(());
         }
-        self.send::<V>(context, memory, member, EPOCH, epoch.mode, &epoch.operations)?;
-        self.await_reply::<V>(context, memory, member)?;
+        self.send::<V>(team, memory, member, EPOCH, epoch.mode, &epoch.operations)?;
+        self.await_reply::<V>(team, memory, member)?;
         let bytes: usize =
             epoch.operations.iter().map(|queued| queued.operation.reply_bytes()).sum();
         let mut reply = vec![0; bytes];
@@ -205,11 +203,12 @@ impl<'t> TwoSided<'t> {
     /// meanwhile.
     pub(crate) fn wait<V: Variant>(
         &self,
-        context: &Context,
+        team: &Team<'_>,
         memory: &Window<u8>,
         word: Place<'_, u64>,
         until: impl Fn(u64) -> bool,
     ) -> Result<u64> {
+        let context = team.context();
         let served = if V::SERVES { self.members.len() } else { 0 };
         let news: Vec<_> = self.taken[..served]
             .iter()
@@ -219,9 +218,12 @@ impl<'t> TwoSided<'t> {
         for (member, news) in news.iter().enumerate() {
             words.push((self.request(context.rank(), member), news));
         }
+        let is_told = |failed: u64| failed != 0;
+        words.push((team.failed(), &is_told));
         loop {
             match context.wait_any_among(&self.members, &words)? {
                 (0, value) => return Ok(value),
+                (which, _) if which > served => return Err(team.failure()),
                 (which, number) => self.take::<V>(context, memory, which - 1, number)?,
             }
         }
@@ -278,30 +280,23 @@ impl<'t> TwoSided<'t> {
     }
 
     /// A barrier of all members that serves meanwhile: dissemination, with a count for each round.
-    pub(crate) fn barrier<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
+    pub(crate) fn barrier<V: Variant>(&self, team: &Team<'_>, memory: &Window<u8>) -> Result<()> {
         let number = self.barriers.get() + 1;
         self.barriers.set(number);
-        let met = self.meet::<V>(context, memory, number);
-        if met.as_ref().is_err_and(|error| error.lost_rank().is_none()) {
-            // Whoever waits for this member hears of it, and passes it on.
-            for exchange in dissemination(self.me, self.members.len()) {
-                let _ = context.add(self.round(self.members[exchange.to], exchange.round), FAILED);
-            }
-        }
-        met
+        // The members' other meetings would come to no end either.
+        team.tell(self.meet::<V>(team, memory, number))
     }
 
-    fn meet<V: Variant>(&self, context: &Context, memory: &Window<u8>, number: u64) -> Result<()> {
+    fn meet<V: Variant>(&self, team: &Team<'_>, memory: &Window<u8>, number: u64) -> Result<()> {
+        let context = team.context();
         for exchange in dissemination(self.me, self.members.len()) {
-            let (from, to) = (self.members[exchange.from], self.members[exchange.to]);
+            let to = self.members[exchange.to];
             match V::ADDS_BARRIERS {
                 true => context.add(self.round(to, exchange.round), 1)?,
                 false => context.signal(self.round(to, exchange.round), number)?,
             }
             let own = self.round(context.rank(), exchange.round);
-            if self.wait::<V>(context, memory, own, |seen| seen >= number)? >= FAILED {
-                return Err(Error::PeerFailed { rank: from, class: ErrorClass::Network });
-            }
+            self.wait::<V>(team, memory, own, |seen| seen >= number)?;
         }
         Ok(())
     }
@@ -362,15 +357,16 @@ impl<'t> TwoSided<'t> {
 
     fn send<V: Variant>(
         &self,
-        context: &Context,
+        team: &Team<'_>,
         memory: &Window<u8>,
         member: usize,
         what: u8,
         mode: Mode,
         operations: &[Queued<'t>],
     ) -> Result<()> {
+        let context = team.context();
         // The place of the message is free again when the one before was answered.
-        self.await_reply::<V>(context, memory, member)?;
+        self.await_reply::<V>(team, memory, member)?;
         let mut message = vec![0; HEADER_BYTES];
         operations.iter().for_each(|queued| queued.operation.encode(&mut message));
         let bytes = (message.len() - HEADER_BYTES) as u64;
@@ -388,16 +384,17 @@ impl<'t> TwoSided<'t> {
 
     fn await_reply<V: Variant>(
         &self,
-        context: &Context,
+        team: &Team<'_>,
         memory: &Window<u8>,
         member: usize,
     ) -> Result<()> {
+        let context = team.context();
         let number = self.sent[member].get();
         if number == 0 {
             return Ok(());
         }
         let word = self.numbers.at(context.rank(), self.members.len() + member);
-        self.wait::<V>(context, memory, word, |seen| seen == number).map(drop)
+        self.wait::<V>(team, memory, word, |seen| seen == number).map(drop)
     }
 
     fn reply(&self, context: &Context, member: usize, answer: &[u8]) -> Result<()> {

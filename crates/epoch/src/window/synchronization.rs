@@ -176,7 +176,7 @@ impl<'t, V: Variant> Window<'t, V> {
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         match &self.passive {
-            Passive::TwoSided(two_sided) => two_sided.barrier::<V>(self.context, &self.memory),
+            Passive::TwoSided(two_sided) => two_sided.barrier::<V>(&self.team, &self.memory),
             _ => self.team.barrier(),
         }
     }
@@ -443,7 +443,7 @@ impl<'t, V: Variant> Window<'t, V> {
             self.context.flush(target)?;
         }
         self.state.set_lock(member, None);
-        self.noting(two_sided.close::<V>(self.context, &self.memory, member))
+        self.noting(two_sided.close::<V>(&self.team, &self.memory, member))
     }
 
     /// Notes that an epoch could not be begun or ended as it should, for any reason but a loss, of
@@ -468,7 +468,7 @@ impl<'t, V: Variant> Window<'t, V> {
             return Ok(());
         }
         let target = self.members()[member];
-        for queued in self.noting(two_sided.escalate::<V>(self.context, &self.memory, member))? {
+        for queued in self.noting(two_sided.escalate::<V>(&self.team, &self.memory, member))? {
             self.issue(target, &queued.operation, queued.answer.as_ref())?;
         }
         Ok(())
@@ -491,15 +491,19 @@ impl<'t, V: Variant> Window<'t, V> {
         // Also if a put has failed, because its target is lost, the others wait for this member,
         // and what they begin, or end, it does with them.
         let flushed = if V::FLUSHES { self.context.flush_all() } else { Ok(()) };
-        if self.state.checks() {
-            self.active.announce_fence(self.context)?;
+        let announced = match self.state.checks() {
+            true => self.active.announce_fence(self.context),
+            false => Ok(()),
+        };
+        if self.state.checks() && announced.is_ok() {
+            // Whoever does not match has an error, too.
             self.active.check_groups(self.context)?;
         }
         if V::MEETS {
             self.barrier()?;
         }
         self.state.set_fenced(begins);
-        flushed
+        flushed.and(announced)
     }
 
     /// Waits until one of this rank's own words has reached a number; serves others meanwhile,
@@ -509,7 +513,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let Partner { member, did, instead } = partner;
         let until = |seen: u64| seen >= number;
         if let Passive::TwoSided(two_sided) = &self.passive {
-            return two_sided.wait::<V>(self.context, &self.memory, word, until).map(drop);
+            return two_sided.wait::<V>(&self.team, &self.memory, word, until).map(drop);
         }
         let timeout = self.state.checks().then_some(LOOK_AFTER);
         loop {

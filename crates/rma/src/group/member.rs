@@ -11,6 +11,7 @@ use farside_fabric::{Atomic, Condition, Error, Event, ExitCause, Loss, Rank, Res
 use super::area as at;
 use super::call::{Call, Kind};
 use crate::activity::{Purpose, Waiting};
+use crate::place::Place;
 use crate::poison::{Poison, concerns};
 use crate::segment::Segment;
 use crate::team::Team;
@@ -209,6 +210,25 @@ impl Team<'_> {
             }
         }
         result
+    }
+
+    /// Tells all members if this one cannot do its part of a protocol of theirs that is no
+    /// collective: what they wait for as members comes to no end any more.
+    pub fn tell<R>(&self, result: Result<R>) -> Result<R> {
+        self.told(result)
+    }
+
+    /// Returns the word of this rank's own that is not zero once a member has told the others so,
+    /// or has left without having come to a collective. [`Team::failure`] says why.
+    pub fn failed(&self) -> Place<'_, u64> {
+        Place::within(&self.group().area, self.context().rank(), at::POISON as u32, 8)
+    }
+
+    /// Returns why the word of [`Team::failed`] is not zero.
+    #[track_caller]
+    pub fn failure(&self) -> Error {
+        let (sequence, call) = (self.group().sequence.get(), Call::BARRIER);
+        self.poisoned(&Step { sequence, meeting: 0, call, place: Location::caller() })
     }
 
     /// A wait has failed: tells all members of a member that does not come any more.
