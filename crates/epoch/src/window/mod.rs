@@ -412,6 +412,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// although a put to a lost rank, say, has failed.
     fn dismantle(self) -> Result<(Memory<u8>, Team<'t>, Result<()>)> {
         self.check_idle("the end of the window")?;
+        let finished = self.finish(None);
         let (flushed, checks) = (self.context.flush_all(), self.state.checks());
         let announced = if checks { self.active.announce_fence(self.context) } else { Ok(()) };
         // Whatever comes of the meeting, the members meet again where each memory is freed.
@@ -419,7 +420,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let is_to_check = checks && announced.is_ok() && met.is_ok();
         let checked = if is_to_check { self.active.check_groups(self.context) } else { Ok(()) };
         let freed = self.passive.free(&self.team).and(self.active.free(&self.team));
-        let ended = met.and(flushed).and(announced).and(checked).and(freed);
+        let ended = met.and(finished).and(flushed).and(announced).and(checked).and(freed);
         Ok((self.memory, self.team, ended))
     }
 

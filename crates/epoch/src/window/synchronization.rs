@@ -334,7 +334,7 @@ impl<'t, V: Variant> Window<'t, V> {
         if self.state.posted.borrow().is_some() {
             return Err(Fault::StillOpen { call, open: "an exposure epoch is open" }.into());
         }
-        self.finish(None)
+        Ok(())
     }
 
     /// Takes the lock of a target.
@@ -490,20 +490,24 @@ impl<'t, V: Variant> Window<'t, V> {
         self.context.noted(self.check_idle(call))?;
         // Also if a put has failed, because its target is lost, the others wait for this member,
         // and what they begin, or end, it does with them.
+        let finished = self.finish(None);
         let flushed = if V::FLUSHES { self.context.flush_all() } else { Ok(()) };
-        let announced = match self.state.checks() {
-            true => self.active.announce_fence(self.context),
+        let checked = match self.state.checks() {
+            true => self
+                .active
+                .announce_fence(self.context)
+                .and_then(|()| self.active.check_groups(self.context)),
             false => Ok(()),
         };
-        if self.state.checks() && announced.is_ok() {
-            // Whoever does not match has an error, too.
-            self.active.check_groups(self.context)?;
+        if checked.as_ref().is_err_and(|error| error.fault::<Fault>().is_some()) {
+            // The member that does not match has an error, too, and does not come.
+            return checked;
         }
         if V::MEETS {
             self.barrier()?;
         }
         self.state.set_fenced(begins);
-        flushed.and(announced)
+        finished.and(flushed).and(checked)
     }
 
     /// Waits until one of this rank's own words has reached a number; serves others meanwhile,
