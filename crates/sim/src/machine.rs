@@ -9,10 +9,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use farside_fabric::{
-    CarriedOut, Event as Awaited, ExitCause, Node, Rank, Reply, Result, SegmentId, Ticket, Topology,
+    CarriedOut, Event as Awaited, ExitCause, Node, Rank, Reply, Result, SegmentId, Ticket,
 };
 
 use crate::bits::Bits;
@@ -21,7 +20,6 @@ use crate::event::{Access, Event, EventId, Unseen, What};
 use crate::fiber::{Pause, Resume};
 use crate::flight::Flight;
 use crate::landing::Untaken;
-use crate::memory::Rooms;
 use crate::parked_wait::ParkedWait;
 use crate::sleep::{Sleep, holds, looks};
 use crate::store::{Body, Store, ticket, word_access};
@@ -270,12 +268,7 @@ impl Engine for Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(
-        topology: Topology,
-        root_bytes: u64,
-        rooms: &Arc<Rooms>,
-        fault_model: FaultModel,
-    ) -> Machine {
+    pub(crate) fn new(mut store: Store, fault_model: FaultModel) -> Machine {
         let member = |_| Member {
             doing: Doing::Runs(Resume::Go(0, 0)),
             waits: 0,
@@ -294,8 +287,7 @@ impl Machine {
             landed: Vec::new(),
             learned: RefCell::default(),
         };
-        let members = (0..topology.ranks()).map(member).collect();
-        let mut store = Store::new(topology, root_bytes, rooms);
+        let members = (0..store.topology.ranks()).map(member).collect();
         if fault_model.slow_news {
             store.slow_news();
         }

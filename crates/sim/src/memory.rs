@@ -77,8 +77,8 @@ impl Rooms {
         Room::Allocated(vec![0; bytes.div_ceil(16)].into())
     }
 
-    /// Returns the map of the pages of this process; a forked child has none, and the kernel's pages
-    /// must be as long as these.
+    /// Returns the map of the pages of this process. A forked child has none, and the kernel's
+    /// pages must be as long as these.
     fn page_map(&self) -> Option<&File> {
         let process = std::process::id();
         let open = || {

@@ -14,6 +14,7 @@ use crate::fibers::{Fibers, Program};
 use crate::late::{note_enabling, note_late};
 use crate::machine::{Doing, FaultModel, Machine, Member};
 use crate::memory::Rooms;
+use crate::store::Store;
 
 /// Chooses what happens next.
 pub trait Oracle {
@@ -211,8 +212,8 @@ impl Simulation {
         oracle: &mut dyn Oracle,
         beginning: Vec<Step>,
     ) -> Run {
-        let (topology, rooms) = (self.topology.clone(), &self.rooms);
-        let mut machine = Machine::new(topology, self.root_bytes, rooms, self.fault_model);
+        let store = Store::new(self.topology.clone(), self.root_bytes, &self.rooms);
+        let mut machine = Machine::new(store, self.fault_model);
         machine.refuses_unordered = self.refuses_unordered;
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));

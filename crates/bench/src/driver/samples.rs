@@ -246,7 +246,7 @@ mod tests {
     fn what_is_no_sample_is_named() {
         let mut samples = Samples::new(Toy::LAYOUT);
         for (line, problem) in [
-            ("sample spin 1 left 1", "no sample"),
+            ("sample spin 1 left 1", "not a sample"),
             ("sample fly 1 left 1 2 3", "\"fly\""),
             ("sample spin 1 left 1 x 3", "printed"),
         ] {

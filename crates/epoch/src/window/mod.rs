@@ -391,9 +391,9 @@ impl<'t, V: Variant> Window<'t, V> {
     ///
     /// # Errors
     ///
-    /// Fails without meeting the others if an epoch of this rank is open, or has failed half-way for
-    /// another reason than a loss: somebody may wait for it, so the rank should end, and with it
-    /// their wait. Other epochs are refused then, too.
+    /// Fails without meeting the others if an epoch of this rank is open, or has failed half-way
+    /// for another reason than a loss: somebody may wait for it, so the rank should end, and with
+    /// it their wait. Other epochs are refused then, too.
     pub fn free(self) -> Result<()> {
         let (memory, team, ended) = self.dismantle()?;
         // The others meet this member there, whatever has come of its part so far.
