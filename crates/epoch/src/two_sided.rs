@@ -224,17 +224,18 @@ impl<'t> TwoSided<'t> {
             match context.wait_any_among(&self.members, &words)? {
                 (0, value) => return Ok(value),
                 (which, _) if which > served => return Err(team.failure()),
-                (which, number) => self.take::<V>(context, memory, which - 1, number)?,
+                (which, number) => self.take::<V>(team, memory, which - 1, number)?,
             }
         }
     }
 
     /// Serves the requests that have come.
-    pub(crate) fn serve<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
+    pub(crate) fn serve<V: Variant>(&self, team: &Team<'_>, memory: &Window<u8>) -> Result<()> {
+        let context = team.context();
         for member in 0..self.members.len() {
             let number = context.load(self.request(context.rank(), member))?;
             if number != self.taken[member].get() {
-                self.take::<V>(context, memory, member, number)?;
+                self.take::<V>(team, memory, member, number)?;
             }
         }
         Ok(())
@@ -248,13 +249,14 @@ impl<'t> TwoSided<'t> {
     /// Takes in a request.
     fn take<V: Variant>(
         &self,
-        context: &Context,
+        team: &Team<'_>,
         memory: &Window<u8>,
         member: usize,
         number: u64,
     ) -> Result<()> {
         self.taken[member].set(number);
-        self.answer::<V>(context, memory, member).inspect_err(|error| {
+        // The origin waits for the reply, wherever this rank is.
+        team.tell(self.answer::<V>(team.context(), memory, member)).inspect_err(|error| {
             if error.lost_rank().is_none() {
                 self.has_failed.set(true);
             }

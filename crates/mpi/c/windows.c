@@ -133,8 +133,11 @@ struct offer {
     char text[256];
 };
 
+/* The first reason stays: it is why the members' next call fails, too. */
 static void refuse(struct offer *offer, int class, const char *text)
 {
+    if (offer->error != MPI_SUCCESS)
+        return;
     offer->error = class;
     strncpy(offer->text, text, sizeof offer->text - 1);
 }
@@ -146,8 +149,10 @@ static int compare(struct offer *offer, struct farside_mpi_part *parts)
     struct { struct farside_mpi_part part; int error; } mine = { offer->part, offer->error }, *all;
     all = calloc((size_t)communicator->size, sizeof *all);
     int error = class_of(farside_mpi_gather(communicator->team, &mine, sizeof mine, all));
-    if (error != MPI_SUCCESS)
+    if (error != MPI_SUCCESS) {
         refuse(offer, error, farside_mpi_error_text());
+        error = offer->error;
+    }
     for (int i = 0; i < communicator->size; i++) {
         parts[i] = all[i].part;
         if (all[i].error != MPI_SUCCESS)

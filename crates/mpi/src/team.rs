@@ -50,9 +50,9 @@ impl Rendezvous for ByMpi<'_> {
         Ok(word)
     }
 
-    fn agree(&mut self, is_well: bool) -> Result<bool> {
+    fn agree(&mut self, failed: Option<&Error>) -> Result<bool> {
         let Meeting { comm, least, .. } = *self.meeting;
-        let mut word = u64::from(is_well);
+        let mut word = u64::from(failed.is_none());
         // SAFETY: as above.
         check(self.runtime.meanwhile(|| unsafe { least(comm, &mut word) }), "reduction")?;
         Ok(word != 0)

@@ -78,7 +78,13 @@ impl<T> OrExit<T> for Result<T> {
 
 #[cold]
 #[inline(never)]
-fn failed(call: Call, error: &Error) -> ! {
+pub(crate) fn failed(call: Call, error: &Error) -> ! {
+    if let Error::PeerFailed { rank, .. } = error
+        && rank.0 as c_int != runtime::pe()
+    {
+        // That PE says why, and ends the job.
+        std::thread::park_timeout(FINDS);
+    }
     end(call, &in_pes(error))
 }
 
@@ -141,7 +147,8 @@ static WATCHES: AtomicBool = AtomicBool::new(false);
 const EXIT: u64 = 1 << 32;
 /// How often a PE looks whether it is to exit.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the thread that is in the library may take to find a loss by itself, and name it.
+/// How long the thread that is in the library may take to find a loss by itself, and name it, and
+/// how long a PE that failed may take to say why.
 const FINDS: Duration = Duration::from_millis(400);
 
 /// How long an exit waits for streams that it cannot write.

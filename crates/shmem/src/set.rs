@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_long};
 use std::time::Duration;
 
 use farside::raw::{self, Rendezvous};
-use farside::{Context, Place, Rank, Result};
+use farside::{Context, Error, Place, Rank, Result};
 
 use crate::exit::{self, Call, OrExit};
 use crate::runtime::Runtime;
@@ -155,13 +155,21 @@ impl Meeting<'_> {
     fn take(&self, own: Place<'_, u64>, rest: u64, until: impl Fn(u64) -> bool) -> Result<u64> {
         loop {
             match self.context.wait_timeout(own, &until, SLICE) {
-                Err(farside::Error::TimedOut { .. }) => {}
+                Err(Error::TimedOut { .. }) => {}
                 waited => {
                     let value = waited?;
                     self.context.store(own, rest)?;
                     return Ok(value);
                 }
             }
+        }
+    }
+
+    /// Ends the job if this member has failed: without the team no member can go on, and none but
+    /// this one can say why.
+    fn check(&self, failed: Option<&Error>) {
+        if let Some(error) = failed {
+            exit::failed(self.call, error);
         }
     }
 
@@ -180,9 +188,6 @@ struct ByMail<'a> {
     meeting: Meeting<'a>,
     mark: u64,
 }
-
-/// What the mark of a member that is not well differs by.
-const UNWELL: u64 = 1 << 62;
 
 /// Where the words begin in the memory that the library has of its own.
 const MAIL: u64 = 64;
@@ -206,26 +211,22 @@ impl ByMail<'_> {
         self.word(owner, 2 * u64::from(from.0) + 1)
     }
 
-    /// Gives all members a word of the first one, which knows whether all are well.
-    fn exchange(&self, is_well: bool, word: impl FnOnce(bool) -> u64) -> Result<u64> {
+    /// Gives all members the first one's word.
+    fn exchange(&self, word: u64) -> Result<u64> {
         let Meeting { context, members, call, .. } = self.meeting;
         let (first, me) = (self.meeting.first(), self.meeting.me());
         if me != first {
-            let mark = if is_well { self.mark } else { self.mark ^ UNWELL };
-            context.store(self.arrival(first, me), mark)?;
+            context.store(self.arrival(first, me), self.mark)?;
             let given = self.meeting.take(self.answer(me, first), 0, |held| held != 0)?;
             return Ok(given.wrapping_sub(GIVEN));
         }
-        let mut all_are_well = is_well;
         for &member in &members[1..] {
             let arrived = self.meeting.take(self.arrival(me, member), 0, |held| held != 0)?;
-            if arrived | UNWELL != self.mark | UNWELL {
+            if arrived != self.mark {
                 let text = format!("PE {} is in a collective of another active set", member.0);
                 exit::end(call, &text);
             }
-            all_are_well &= arrived == self.mark;
         }
-        let word = word(all_are_well);
         self.meeting.give(word, |member| self.answer(member, first))?;
         Ok(word)
     }
@@ -233,11 +234,12 @@ impl ByMail<'_> {
 
 impl Rendezvous for ByMail<'_> {
     fn share(&mut self, word: u64) -> Result<u64> {
-        self.exchange(true, |_| word)
+        self.exchange(word)
     }
 
-    fn agree(&mut self, is_well: bool) -> Result<bool> {
-        self.exchange(is_well, u64::from).map(|word| word != 0)
+    fn agree(&mut self, failed: Option<&Error>) -> Result<bool> {
+        self.meeting.check(failed);
+        self.exchange(0).map(|_| true)
     }
 }
 
@@ -252,8 +254,6 @@ struct AtPsync<'a> {
 
 /// What a member that counts itself in adds: the lower half still tells what was there at rest.
 const ARRIVAL: u64 = 1 << 32;
-/// What one that is not well adds besides: there are fewer PEs than what is below it can count.
-const UNWELL_ARRIVAL: u64 = 1 << 52;
 
 impl<'a> AtPsync<'a> {
     fn new(meeting: Meeting<'a>, set: ActiveSet) -> AtPsync<'a> {
@@ -271,19 +271,16 @@ impl<'a> AtPsync<'a> {
         }
     }
 
-    /// Gives all members a word of the first one, which knows whether all are well.
-    fn exchange(&self, is_well: bool, word: impl FnOnce(bool) -> u64) -> Result<u64> {
+    /// Gives all members the first one's word.
+    fn exchange(&self, word: u64) -> Result<u64> {
         let (it, rest) = (&self.meeting, self.rest);
         let own = self.word(it.me());
         if it.me() != it.first() {
-            let arrival = if is_well { ARRIVAL } else { ARRIVAL + UNWELL_ARRIVAL };
-            it.context.fetch_add(self.word(it.first()), arrival)?;
+            it.context.fetch_add(self.word(it.first()), ARRIVAL)?;
             return Ok(it.take(own, rest, |held| held != rest)?.wrapping_sub(GIVEN));
         }
         let others = (it.members.len() as u64 - 1) * ARRIVAL;
-        let have_come = |held: u64| held.wrapping_sub(rest) % UNWELL_ARRIVAL == others;
-        let held = it.take(own, rest, have_come)?;
-        let word = word(is_well && held.wrapping_sub(rest) == others);
+        it.take(own, rest, |held| held.wrapping_sub(rest) == others)?;
         it.give(word, |member| self.word(member))?;
         Ok(word)
     }
@@ -291,10 +288,11 @@ impl<'a> AtPsync<'a> {
 
 impl Rendezvous for AtPsync<'_> {
     fn share(&mut self, word: u64) -> Result<u64> {
-        self.exchange(true, |_| word)
+        self.exchange(word)
     }
 
-    fn agree(&mut self, is_well: bool) -> Result<bool> {
-        self.exchange(is_well, u64::from).map(|word| word != 0)
+    fn agree(&mut self, failed: Option<&Error>) -> Result<bool> {
+        self.meeting.check(failed);
+        self.exchange(0).map(|_| true)
     }
 }

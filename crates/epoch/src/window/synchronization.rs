@@ -166,7 +166,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// rank needs it.
     pub fn progress(&self) -> Result<()> {
         match &self.passive {
-            Passive::TwoSided(two_sided) => two_sided.serve::<V>(self.context, &self.memory),
+            Passive::TwoSided(two_sided) => two_sided.serve::<V>(&self.team, &self.memory),
             _ => Ok(()),
         }
     }

@@ -28,6 +28,8 @@ static int must(int code)
 {
     if (note(code) != MPI_SUCCESS) {
         fprintf(stderr, "rank %d ends: %s\n", me, first);
+        /* Hydra ends a job without passing on what it has not read yet. */
+        usleep(200000);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     return code;

@@ -87,8 +87,9 @@ pub fn barrier_to_leave(team: &Team<'_>) -> Result<()> {
 pub trait Rendezvous {
     /// Gives every member the first member's `word`. Collective among the members.
     fn share(&mut self, word: u64) -> Result<u64>;
-    /// Returns when every member has called it, whether all of them have said that they are well.
-    fn agree(&mut self, is_well: bool) -> Result<bool>;
+    /// Returns when every member has called it, whether all of them are well. One that is not says
+    /// why, which the other members are not told.
+    fn agree(&mut self, failed: Option<&Error>) -> Result<bool>;
 }
 
 /// Makes a team of `members`, in their order, which must be the same for all of them and contain
@@ -107,7 +108,7 @@ pub fn team_among(
     let bytes = at::area_bytes(members.len() as u32);
     // Who has no memory comes all the same: the others wait for it, and give theirs back.
     let own = Segment::register(context.fabric(), id, bytes, Traffic::Uncounted);
-    let agreed = match rendezvous.agree(own.is_ok()) {
+    let agreed = match rendezvous.agree(own.as_ref().err()) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::InvalidState("another member has no memory for the team".into())),
         Err(error) => Err(error),
