@@ -48,8 +48,6 @@ pub(crate) struct TwoSided<'t> {
     /// The number of my last request to each member, and of the last one of its that was taken in.
     sent: Box<[Cell<u64>]>,
     taken: Box<[Cell<u64>]>,
-    /// True if a request was taken in and could not be served: its origin waits for the reply.
-    has_failed: Cell<bool>,
     barriers: Cell<u64>,
     lock_queue: RefCell<LockQueue>,
     epochs: RefCell<Box<[Option<Epoch<'t>>]>>,
@@ -95,7 +93,6 @@ impl<'t> TwoSided<'t> {
             me: team.index(),
             sent: (0..count).map(|_| Cell::new(0)).collect(),
             taken: (0..count).map(|_| Cell::new(0)).collect(),
-            has_failed: Cell::new(false),
             barriers: Cell::new(0),
             lock_queue: RefCell::default(),
             epochs: RefCell::new((0..count).map(|_| None).collect()),
@@ -241,11 +238,6 @@ impl<'t> TwoSided<'t> {
         Ok(())
     }
 
-    /// Returns whether a request was taken in and could not be served.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.has_failed.get()
-    }
-
     /// Takes in a request.
     fn take<V: Variant>(
         &self,
@@ -256,11 +248,7 @@ impl<'t> TwoSided<'t> {
     ) -> Result<()> {
         self.taken[member].set(number);
         // The origin waits for the reply, wherever this rank is.
-        team.tell(self.answer::<V>(team.context(), memory, member)).inspect_err(|error| {
-            if error.lost_rank().is_none() {
-                self.has_failed.set(true);
-            }
-        })
+        team.tell(self.answer::<V>(team.context(), memory, member))
     }
 
     /// Serves the request that was taken in from a member, and those that may be served now.

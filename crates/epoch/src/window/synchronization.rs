@@ -325,11 +325,6 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// All epochs are over.
     pub(super) fn check_idle(&self, call: &'static str) -> Result<()> {
-        if let Passive::TwoSided(two_sided) = &self.passive
-            && two_sided.has_failed()
-        {
-            self.state.is_broken.set(true);
-        }
         self.state.check_unlocked(call)?;
         if self.state.posted.borrow().is_some() {
             return Err(Fault::StillOpen { call, open: "an exposure epoch is open" }.into());
