@@ -108,7 +108,8 @@ impl Package {
     fn binaries(&self) -> Vec<PathBuf> {
         let library =
             |name: &str| self.usr(&self.libdir).join(format!("{name}.so.{}", self.version));
-        vec![self.usr("bin/farside"), library("libfarside"), library("libfarside-shmem")]
+        let programs = install::PROGRAMS.iter().map(|name| self.usr("bin").join(name));
+        programs.chain(["libfarside", "libfarside-shmem"].map(library)).collect()
     }
 
     /// Moves and compresses what Debian has elsewhere, or otherwise.
@@ -133,7 +134,8 @@ impl Package {
         let crates = Command::new("cargo")
             .current_dir(root)
             .args(["tree", "--locked", "--prefix", "none", "--edges", "normal"])
-            .args(["-p", "farside-cli", "-p", "farside-capi", "-p", "farside-shmem"])
+            .args(["-p", "farside-cli", "-p", "farside-check", "-p", "farside-figures"])
+            .args(["-p", "farside-capi", "-p", "farside-shmem"])
             .args(["--format", "{p}: {l}"])
             .output()
             .context("cannot start cargo")?;

@@ -23,6 +23,15 @@ pub(crate) fn write_header(root: &Path, runner: &Runner, until: Instant) -> Resu
     runner.run(&task, until).with_context(|| format!("`{task}`"))
 }
 
+/// The programs of the command.
+pub(crate) const PROGRAMS: [&str; 4] =
+    ["farside", "farside-bench", "farside-check", "farside-figures"];
+
+/// The profile that is built, and the name of its directory.
+fn profile(debug: bool) -> (&'static str, &'static str) {
+    if debug { ("dev", "debug") } else { ("installed", "installed") }
+}
+
 /// Where to install.
 pub(crate) struct Destination<'a> {
     /// A directory that stands for `/` while files are written; `None` if that is `/` itself.
@@ -65,15 +74,19 @@ pub(crate) fn run(
 ) -> Result<()> {
     // What is installed is for everybody, whoever installs it.
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    let (profile, built) = if debug { ("dev", "debug") } else { ("release", "release") };
-    // One after the other: together, the libraries would have the features of the command. And of
-    // the libraries only the kind that the others are made of: beside an `rlib`, cargo does not
-    // optimize across crates, and an operation takes three times as long.
+    let (profile, built) = profile(debug);
+    // One after the other: together, the libraries would have the features of the command, and the
+    // command those of what explores. And of the libraries only the kind that the others are made
+    // of: beside an `rlib`, cargo does not optimize across crates, and an operation takes three
+    // times as long.
     let library = |package: &str| {
         format!("rustc --locked --profile {profile} -p {package} --lib --crate-type staticlib")
     };
     for line in [
-        format!("build --locked --profile {profile} -p farside-cli"),
+        format!(
+            "build --locked --profile {profile} -p farside-cli -p farside-bench -p farside-figures"
+        ),
+        format!("build --locked --profile {profile} -p farside-check"),
         library("farside-capi"),
         library("farside-shmem"),
     ] {
@@ -84,13 +97,16 @@ pub(crate) fn run(
     let built = target(root).join(built);
     let prefix = destination.make()?;
     let farside = prefix.join("bin/farside");
-    // A command that runs is not written to, but replaced.
-    if farside.exists() {
-        fs::remove_file(&farside)?;
+    for name in PROGRAMS {
+        let program = prefix.join("bin").join(name);
+        // One that runs is not written to, but replaced.
+        if program.exists() {
+            fs::remove_file(&program)?;
+        }
+        fs::copy(built.join(name), &program)
+            .with_context(|| format!("cannot write {}", program.display()))?;
+        fs::set_permissions(&program, Permissions::from_mode(0o755))?;
     }
-    fs::copy(built.join("farside"), &farside)
-        .with_context(|| format!("cannot write {}", farside.display()))?;
-    fs::set_permissions(&farside, Permissions::from_mode(0o755))?;
     output(Command::new(&farside).arg("man").arg(prefix.join("share/man/man1")))?;
     write_completions(&farside, &prefix)?;
     copy_documents(root, &prefix.join("share/doc/farside"))?;
@@ -144,12 +160,12 @@ pub(crate) fn strip(prefix: &Path, libdir: &str, version: &str, keeps: bool) -> 
     let archives = ["libfarside.a", "libfarside-shmem.a"].map(|name| libraries.join(name));
     // OpenSHMEM keeps its symbols: by their names, its messages tell the program's frames from its
     // own.
-    let files = [
-        (prefix.join("bin/farside"), "--strip-unneeded"),
+    let programs = PROGRAMS.map(|name| (prefix.join("bin").join(name), "--strip-unneeded"));
+    let shared = [
         (library("libfarside"), "--strip-unneeded"),
         (library("libfarside-shmem"), "--strip-debug"),
     ];
-    for (file, how) in files {
+    for (file, how) in programs.into_iter().chain(shared) {
         let name = file.file_name().context("a file has a name")?.to_string_lossy();
         let apart = file.with_file_name(".debug").join(format!("{name}.debug"));
         if keeps {
@@ -214,7 +230,7 @@ pub(crate) fn mpi(
     runner: &Runner,
     until: Instant,
 ) -> Result<()> {
-    let (profile, built) = if debug { ("dev", "debug") } else { ("release", "release") };
+    let (profile, built) = profile(debug);
     let line =
         format!("rustc --locked --profile {profile} -p farside-mpi --lib --crate-type staticlib");
     let task = Task::new(root, "cargo", &line);

@@ -18,6 +18,7 @@
 //! - [`interference`]: what serving far memory costs the host it is on;
 //! - [`irregular`]: many small operations, by an aggregator and one by one;
 //! - [`sharing`]: how transfers between two nodes share the way;
+//! - [`command`]: the command line of `farside bench`;
 //! - [`driver`]: what all benches have in common; [`link`]: two nodes with a link between them;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
@@ -26,6 +27,7 @@
 
 pub mod array;
 pub mod collectives;
+pub mod command;
 pub mod cores;
 pub mod dht;
 pub mod driver;

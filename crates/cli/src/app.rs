@@ -85,10 +85,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     check(app, &arguments.arguments)?;
     let mut words = vec!["__app".into(), app.name.into()];
     if farside_apps::shared::Program::ALL.iter().any(|program| program.name() == app.name)
-        && let Some(machine) = arguments.mode.machine(None)?
+        && let Some(profile) = arguments.mode.profile()?
     {
         // What was said by hand comes later, and counts.
-        let said = farside_bench::dsm::virtual_work(app.name, &machine.profile);
+        let said = farside_apps::shared::virtual_work(app.name, &profile);
         words.extend(said.iter().map(Into::into));
     }
     words.extend(arguments.arguments.into_iter().map(Into::into));

@@ -1,11 +1,9 @@
-//! The `farside` command: starts jobs, runs built-in programs, measures, checks.
+//! The `farside` command: starts jobs, runs built-in programs, and looks at them. What measures and
+//! checks are programs beside it.
 
 #![forbid(unsafe_code)]
 
 mod app;
-mod bench;
-mod check;
-mod figures;
 mod info;
 mod job;
 mod manual;
@@ -17,11 +15,12 @@ mod spelling;
 mod top;
 mod why;
 
-use std::io::Write;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
-use farside_fabric::ErrorClass;
+use anyhow::Result;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use farside_command::{Beside, Misuse, answer, complain, conclude, is_misuse};
 
 /// One-sided remote memory for parallel programs.
 #[derive(Parser)]
@@ -43,14 +42,14 @@ enum Command {
     /// Run a built-in program
     App(app::Arguments),
     /// Measure, beside rivals and limits
-    Bench(bench::Arguments),
-    #[command(
-        about = "Reproduce the published figures, and judge each number",
-        long_about = figures::ABOUT
-    )]
-    Figures(figures::Arguments),
+    #[command(disable_help_flag = true)]
+    Bench(Elsewhere),
+    /// Reproduce the published figures, and judge each number
+    #[command(disable_help_flag = true)]
+    Figures(Elsewhere),
     /// Explore the schedules of protocols, and report whether they keep their guarantees
-    Check(check::Arguments),
+    #[command(disable_help_flag = true)]
+    Check(Elsewhere),
     #[command(
         about = "Run an MPI program and intercept its one-sided calls",
         long_about = preload::ABOUT
@@ -76,12 +75,6 @@ enum Command {
     ///
     /// For example: farside man /usr/local/share/man/man1
     Man(manual::Man),
-    /// End a process group when standard input ends
-    #[command(name = "__keep", hide = true)]
-    Keep,
-    /// Be the daemon of a host
-    #[command(name = "__node", hide = true)]
-    Node,
     /// Be a rank of a built-in program
     #[command(name = "__app", hide = true, disable_help_flag = true)]
     AppRank {
@@ -89,103 +82,51 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Be a rank of a measurement
-    #[command(name = "__bench", hide = true)]
-    BenchRank {
-        name: String,
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
 }
 
+/// A command that a program beside this one carries out: it reads its arguments.
+#[derive(Args)]
+struct Elsewhere {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
+}
+
+/// The commands that programs beside this one carry out.
+const BESIDE: [&str; 3] = ["bench", "figures", "check"];
+
 fn main() -> ExitCode {
-    let words = spelling::with_np(std::env::args_os().collect(), Arguments::command);
-    if let Some(app) = app::asked_for_help(words.get(1..).unwrap_or_default()) {
-        return conclude(app::help(app), &is_misuse);
+    let words: Vec<OsString> = std::env::args_os().collect();
+    // The command line of a rank is not the user's.
+    let is_users = words.get(1).is_none_or(|word| word != "__app");
+    conclude(run(words), &|error| is_users && is_misuse(error), &farside_apps::output::is_closed)
+}
+
+fn run(words: Vec<OsString>) -> Result<ExitCode> {
+    if let Some(result) = answer(&words, Arguments::command) {
+        return result;
     }
-    let command = Arguments::parse_from(words).command;
-    // The command line of a process of a job is not the user's.
-    let is_users = !matches!(
-        command,
-        Command::Keep | Command::Node | Command::AppRank { .. } | Command::BenchRank { .. }
-    );
-    let result = match command {
+    if let [_, help, command] = &words[..]
+        && help == "help"
+        && let Some(command) = BESIDE.into_iter().find(|name| command == name)
+    {
+        return Err(Beside::of(command).run(&["--help".into()]));
+    }
+    let words = spelling::with_np(words, Arguments::command);
+    if let Some(app) = app::asked_for_help(words.get(1..).unwrap_or_default()) {
+        return app::help(app);
+    }
+    match Arguments::parse_from(words).command {
         Command::Run(arguments) => run::run(arguments),
         Command::App(arguments) => app::run(arguments),
-        Command::Bench(arguments) => bench::run(arguments),
-        Command::Figures(arguments) => figures::run(&arguments),
-        Command::Check(arguments) => check::run(arguments),
+        Command::Bench(elsewhere) => Err(Beside::of("bench").run(&elsewhere.arguments)),
+        Command::Figures(elsewhere) => Err(Beside::of("figures").run(&elsewhere.arguments)),
+        Command::Check(elsewhere) => Err(Beside::of("check").run(&elsewhere.arguments)),
         Command::Preload(arguments) => preload::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Completions(arguments) => manual::complete(&arguments),
         Command::Man(arguments) => manual::write(&arguments),
-        Command::Keep => {
-            farside_launch::reap().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg)
-        }
-        Command::Node => farside_launch::node().map(ExitCode::from).map_err(anyhow::Error::msg),
         Command::AppRank { name, arguments } => app::rank(&name, &arguments),
-        Command::BenchRank { name, arguments } => bench::rank(&name, &arguments),
-    };
-    conclude(result, &|error| is_users && is_misuse(error))
-}
-
-/// A command line that makes no sense.
-#[derive(Debug)]
-pub(crate) struct Misuse(pub(crate) String);
-
-impl std::fmt::Display for Misuse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
     }
-}
-
-impl std::error::Error for Misuse {}
-
-/// Returns whether the command line is to blame for an error, or a variable that stands for an
-/// option.
-fn is_misuse(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        let job = match cause.downcast_ref() {
-            Some(farside_launch::Error::Job(error)) => Some(error),
-            _ => cause.downcast_ref::<farside::Error>(),
-        };
-        let of_settings = [ErrorClass::Setting, ErrorClass::Argument, ErrorClass::Limit];
-        cause.is::<Misuse>() || job.is_some_and(|error| of_settings.contains(&error.class()))
-    })
-}
-
-/// Says what went wrong, if anything did, and returns the exit status: 2 for a wrong command line.
-fn conclude(
-    result: anyhow::Result<ExitCode>,
-    is_misuse: &dyn Fn(&anyhow::Error) -> bool,
-) -> ExitCode {
-    result.unwrap_or_else(|error| {
-        if is_closed_output(&error) {
-            // What becomes of commands that do not look: a check that has failed must not end well
-            // because of it.
-            return ExitCode::from(128 + 13);
-        }
-        complain(&format!("{error:#}"));
-        if is_misuse(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
-    })
-}
-
-/// Says on standard error what is wrong. If nobody listens there, the status says it alone.
-fn complain(what: &str) {
-    let _ = writeln!(std::io::stderr(), "farside: {what}");
-}
-
-/// Whether nobody reads the output any more, as after `farside info | head -3`: nothing to complain
-/// of. All that the command and its programs print comes here as an error if it cannot be printed,
-/// whether ranks are processes, threads or simulated. Errors of other files say which, and are no
-/// bare ones.
-fn is_closed_output(error: &anyhow::Error) -> bool {
-    let bare = error.chain().len() == 1;
-    let own = error.downcast_ref::<std::io::Error>().filter(|_| bare);
-    own.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-        || error
-            .chain()
-            .any(|cause| cause.downcast_ref().is_some_and(farside_apps::output::is_closed))
 }

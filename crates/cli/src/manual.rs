@@ -1,12 +1,14 @@
 //! Manual pages and completions, from the definitions that the command line is parsed with.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
+use farside_command::{Beside, complain, pages, write_pages};
+
+use crate::BESIDE;
 
 /// The arguments of `farside completions`.
 #[derive(Args)]
@@ -26,22 +28,29 @@ pub(crate) struct Man {
 }
 
 pub(crate) fn complete(arguments: &Completions) -> Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command(), "farside", &mut script);
-    std::io::stdout().write_all(&script)?;
+    let mut whole = command();
+    for name in BESIDE {
+        match Beside::of(name).definition() {
+            // clap replaces what it has, and keeps its place.
+            Ok(definition) => whole = whole.mut_subcommand(name, |_| definition),
+            Err(error) => complain(&format!("no completions of `farside {name}`: {error:#}")),
+        }
+    }
+    farside_command::complete(whole, "farside", arguments.shell)?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn write(arguments: &Man) -> Result<ExitCode> {
     let Some(directory) = &arguments.directory else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(command()).render(&mut page)?;
-        std::io::stdout().write_all(&page)?;
+        pages(command())?;
         return Ok(ExitCode::SUCCESS);
     };
-    let failed = || format!("cannot write manual pages into {}", directory.display());
-    std::fs::create_dir_all(directory).with_context(failed)?;
-    clap_mangen::generate_to(command(), directory).with_context(failed)?;
+    write_pages(command(), directory)?;
+    for name in BESIDE {
+        if let Err(error) = Beside::of(name).write_pages(directory) {
+            complain(&format!("no manual page of `farside {name}`: {error:#}"));
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

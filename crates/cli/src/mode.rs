@@ -1,5 +1,4 @@
-//! The options for the kind of ranks that a program runs on, the same for `run`, `app` and
-//! `bench`.
+//! The options for the kind of ranks that a program runs on, the same for `run` and `app`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,9 +8,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use farside::fabric::observed::Operation;
 use farside::fabric::tracing::Slice;
-use farside::sim::Profile;
+use farside::sim::{Profile, Virtual};
 use farside_apps::output::check_target;
-use farside_bench::machine::Machine;
 use farside_fabric::text::counted;
 use farside_job::{Entry, Recording, ReportFile, RunAs, Simulated};
 use farside_trace::Recorded;
@@ -67,27 +65,9 @@ pub(crate) struct Asked {
 }
 
 impl Mode {
-    /// Returns the simulated machine, if one is asked for, with its ranks arranged as `topology`
-    /// says.
-    pub(crate) fn machine(&self, topology: Option<String>) -> Result<Option<Machine>> {
-        let Some(name) = &self.sim else {
-            return Ok(None);
-        };
-        Ok(Some(Machine { profile: Profile::load(name)?, topology, seed: self.seed }))
-    }
-
-    /// Returns the simulated machine, or nothing if the ranks are processes. Refuses the rest.
-    pub(crate) fn measured(&self, topology: Option<String>) -> Result<Option<Machine>> {
-        if self.trace.is_some() || self.flight.is_some() {
-            let why = "--trace: a recorder would be measured along with the operations; record a \
-                       program instead, with `farside run --trace` or `farside app --trace`";
-            bail!(Misuse(why.into()));
-        }
-        if self.threads {
-            let why = "--threads: a bench measures processes, which is what jobs are; leave it out";
-            bail!(Misuse(why.into()));
-        }
-        self.machine(topology)
+    /// Returns the simulated machine, if one is asked for.
+    pub(crate) fn profile(&self) -> Result<Option<Profile>> {
+        Ok(self.sim.as_deref().map(Profile::load).transpose()?)
     }
 
     /// Returns what the program's entry is to be asked, if there is anything to ask. Whatever can
@@ -135,10 +115,12 @@ impl Mode {
 
     fn simulated(&self, name: &str, job: &Job) -> Result<Simulated> {
         let topology = job.simulated()?;
-        let machine = Machine { profile: Profile::load(name)?, topology, seed: self.seed };
-        let ranks = job.ranks()?;
+        let (ranks, server) = (job.ranks()?, job.server());
         // Whatever is wrong with them is said here, and not by a program that has started.
-        machine.served_by(job.server())?.job(ranks)?;
+        let machine = Profile::load(name)?;
+        let machine = server.map_or(Ok(machine.clone()), |server| machine.served_by(server))?;
+        let simulated = Virtual::new(&machine, ranks)?;
+        topology.as_deref().map(|topology| simulated.topology(topology)).transpose()?;
         let profile = match name.ends_with(".toml") {
             true => std::path::absolute(name)
                 .with_context(|| format!("cannot find {name}"))?
@@ -147,8 +129,8 @@ impl Mode {
                 .map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?,
             false => name.to_owned(),
         };
-        let server = job.server().map(str::to_owned);
-        Ok(Simulated { profile, ranks, seed: self.seed, topology: machine.topology, server })
+        let server = server.map(str::to_owned);
+        Ok(Simulated { profile, ranks, seed: self.seed, topology, server })
     }
 }
 

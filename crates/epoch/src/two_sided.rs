@@ -196,12 +196,13 @@ impl<'t> TwoSided<'t> {
         Ok(())
     }
 
-    /// Waits until a word of this rank's own satisfies `until`, and serves the requests that come
-    /// meanwhile.
+    /// Waits until a word of this rank's own, which the member `from` writes, satisfies `until`, and
+    /// serves the requests that come meanwhile.
     pub(crate) fn wait<V: Variant>(
         &self,
         team: &Team<'_>,
         memory: &Window<u8>,
+        from: usize,
         word: Place<'_, u64>,
         until: impl Fn(u64) -> bool,
     ) -> Result<u64> {
@@ -215,12 +216,9 @@ impl<'t> TwoSided<'t> {
         for (member, news) in news.iter().enumerate() {
             words.push((self.request(context.rank(), member), news));
         }
-        let is_told = |failed: u64| failed != 0;
-        words.push((team.failed(), &is_told));
         loop {
-            match context.wait_any_among(&self.members, &words)? {
+            match team.wait_any(from, &words)? {
                 (0, value) => return Ok(value),
-                (which, _) if which > served => return Err(team.failure()),
                 (which, number) => self.take::<V>(team, memory, which - 1, number)?,
             }
         }
@@ -286,7 +284,7 @@ impl<'t> TwoSided<'t> {
                 false => context.signal(self.round(to, exchange.round), number)?,
             }
             let own = self.round(context.rank(), exchange.round);
-            self.wait::<V>(team, memory, own, |seen| seen >= number)?;
+            self.wait::<V>(team, memory, exchange.from, own, |seen| seen >= number)?;
         }
         Ok(())
     }
@@ -364,12 +362,14 @@ impl<'t> TwoSided<'t> {
         message[8..HEADER_BYTES].copy_from_slice(&bytes.to_le_bytes());
         let (target, number) = (self.members[member], self.sent[member].get() + 1);
         self.sent[member].set(number);
-        context.put_signal(
+        // Nobody knows whether it has come: this rank would wait for its answer, and others for the
+        // lock that it may have got.
+        team.tell(context.put_signal(
             &message,
             self.slot(target, self.me),
             number,
             self.request(target, self.me),
-        )
+        ))
     }
 
     fn await_reply<V: Variant>(
@@ -384,7 +384,7 @@ impl<'t> TwoSided<'t> {
             return Ok(());
         }
         let word = self.numbers.at(context.rank(), self.members.len() + member);
-        self.wait::<V>(team, memory, word, |seen| seen == number).map(drop)
+        self.wait::<V>(team, memory, member, word, |seen| seen == number).map(drop)
     }
 
     fn reply(&self, context: &Context, member: usize, answer: &[u8]) -> Result<()> {

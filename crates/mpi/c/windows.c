@@ -159,7 +159,8 @@ static int compare(struct offer *offer, struct farside_mpi_part *parts)
             error = all[i].error;
     }
     free(all);
-    return error;
+    /* What is said of it is this member's own reason, if it has one. */
+    return offer->error != MPI_SUCCESS ? offer->error : error;
 }
 
 /* Makes what a window has besides its parts. What members make together fails on all of them; the

@@ -28,7 +28,7 @@ def _build(config_settings: dict[str, Any] | None) -> dict[str, Any]:
     `--config-settings profile=dev` is for developers of the project.
     """
     settings = dict(config_settings or {})
-    profile = str(settings.pop("profile", "release"))
+    profile = str(settings.pop("profile", "installed"))
     cargo = os.environ.get("CARGO", "cargo")
     subprocess.run(
         [cargo, "build", "--package", "farside-cli", "--profile", profile], cwd=ROOT, check=True

@@ -150,7 +150,7 @@ impl Context {
     }
 
     #[track_caller]
-    fn wait_for_any(
+    pub(crate) fn wait_for_any(
         &self,
         words: &[AwaitedWord<'_>],
         scope: &FailureScope<'_>,

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use farside::fabric::Failures;
+use farside::fabric::{ExitCause, Failures};
 use farside::{Context, Error, Result};
 use farside_overlay::CallSite;
 
@@ -79,10 +79,10 @@ impl<T> OrExit<T> for Result<T> {
 #[cold]
 #[inline(never)]
 pub(crate) fn failed(call: Call, error: &Error) -> ! {
-    if let Error::PeerFailed { rank, .. } = error
+    if let Error::PeerFailed { rank, .. } | Error::RankLost { rank, how: ExitCause::Left } = error
         && rank.0 as c_int != runtime::pe()
     {
-        // That PE says why, and ends the job.
+        // If that PE could not go on, it says why, and ends the job.
         std::thread::park_timeout(FINDS);
     }
     end(call, &in_pes(error))

@@ -25,7 +25,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::output::{check_target, say};
 
 pub(crate) use options::help;
-pub use options::{Options, Program};
+pub use options::{Options, Program, published_iterations, virtual_work};
 pub use timing::Timed;
 use timing::{median, timed};
 

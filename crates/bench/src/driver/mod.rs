@@ -22,6 +22,7 @@ use crate::rivals::Rival;
 
 use self::samples::Samples;
 pub use self::samples::sample;
+pub(crate) use self::system::RANK;
 use self::system::System;
 pub use crate::record::FARSIDE;
 

@@ -139,6 +139,9 @@ fn run_simulated<P: Plan>(
     Ok(plan.simulated(outcome.results.concat(), &outcome.timing).join("\n"))
 }
 
+/// The word that starts a rank of a measurement.
+pub(crate) const RANK: &str = "__bench";
+
 /// Runs a plan as processes of ours: of a program in C, or of the running one.
 fn run_farside<P: Plan>(
     setting: &Setting,
@@ -147,7 +150,7 @@ fn run_farside<P: Plan>(
     ranks: u32,
     plan: &P,
 ) -> Result<String> {
-    let as_rank = [String::from("__bench"), P::BENCH.into(), serde_json::to_string(plan)?];
+    let as_rank = [String::from(RANK), P::BENCH.into(), serde_json::to_string(plan)?];
     if let Some(rival) = plan.launcher() {
         let launched = rival.launch(ranks, &setting.program, &as_rank, plan.deadline());
         return launched.with_context(|| format!("farside under {}", rival.name()));

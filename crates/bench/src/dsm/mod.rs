@@ -21,8 +21,8 @@ use farside::World;
 use farside::dsm::{Access, BarrierKind, Config, Copies, Diffs, Fetch, Start};
 use farside::fabric::SegmentId;
 use farside::fabric::observed::Kind;
-use farside::sim::{Profile, Resent, Timing};
-use farside_apps::shared::{self, Program};
+use farside::sim::{Resent, Timing};
+use farside_apps::shared::{self, Program, published_iterations, virtual_work};
 use serde::{Deserialize, Serialize};
 
 use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
@@ -365,36 +365,10 @@ fn usual(options: &Options, case: &str) -> Vec<String> {
     }
 }
 
-/// How many iterations of a program \[BST97\] makes, as an argument.
-fn published_iterations(case: &str) -> Vec<String> {
-    let program = Program::ALL.into_iter().find(|program| program.name() == case);
-    let count = program.map(|program| program.published_iterations().to_string());
-    count.into_iter().flat_map(|count| ["--iterations".to_owned(), count]).collect()
-}
-
-/// How many iterations a program makes in virtual time, and what computing and handling pages cost
-/// on a simulated machine, as arguments of the program.
-pub fn virtual_work(case: &str, profile: &Profile) -> Vec<String> {
-    let figure = |name: &str| profile.processor.get(name).map(|figure| figure.is);
-    // Pages are copied as fast as memory is.
-    let byte_ps = profile.level.last().map(|level| level.byte_ps.is);
-    let words = [
-        ("--flop-ns", figure("flop_ns")),
-        ("--fault-ns", figure("fault_ns")),
-        ("--notice-ns", figure("notice_ns")),
-        ("--byte-ps", byte_ps),
-    ];
-    // Where the processor is not described, computing takes no time.
-    let is_known = figure("flop_ns").is_some();
-    let known = words
-        .into_iter()
-        .filter(|_| is_known)
-        .filter_map(|(flag, value)| Some([flag.to_owned(), value?.to_string()]));
-    published_iterations(case).into_iter().chain(known.flatten()).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use farside::sim::Profile;
+
     use super::*;
     use crate::driver::Plan as _;
     use crate::machine::Machine;

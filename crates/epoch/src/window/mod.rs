@@ -287,7 +287,8 @@ impl<'t> Window<'t> {
     ///     window.fence()?;
     ///     assert_eq!(third.take()?, [1.5]);
     ///     let (memory, ended) = window.detach()?;
-    ///     memory.free(world).and(ended)
+    ///     let freed = memory.free(world);
+    ///     ended.and(freed)
     /// })
     /// .unwrap();
     /// ```
@@ -396,8 +397,10 @@ impl<'t, V: Variant> Window<'t, V> {
     /// it their wait. Other epochs are refused then, too.
     pub fn free(self) -> Result<()> {
         let (memory, team, ended) = self.dismantle()?;
-        // The others meet this member there, whatever has come of its part so far.
-        memory.free(&team).and(ended)
+        // The others meet this member there, whatever has come of its part so far; and why it
+        // failed first is what the caller must know.
+        let freed = memory.free(&team);
+        ended.and(freed)
     }
 
     /// Ends the window, and returns the memory that it was over, and what became of this member's
@@ -529,11 +532,14 @@ impl<'t, V: Variant> Window<'t, V> {
         which: impl Fn(&Answer<'t>) -> bool,
     ) -> Result<()> {
         let concerns = |rank: Rank| target.is_none_or(|target| target == rank);
+        // Every one is started and waited for, also after one has failed: it would be done in a
+        // later epoch.
+        let mut done = Ok(());
         while self.queue.borrow().iter().any(|&(rank, ..)| concerns(rank)) {
             // In the order in which they came, so that room is made for the next.
             let oldest = self.underway.borrow_mut().pop_front();
-            oldest.map_or(Ok(()), |(_, answer)| answer.finish())?;
-            self.start_next()?;
+            done = done.and(oldest.map_or(Ok(()), |(_, answer)| answer.finish()));
+            done = done.and(self.start_next());
         }
         let (mine, others): (VecDeque<_>, VecDeque<_>) = self
             .underway
@@ -542,8 +548,7 @@ impl<'t, V: Variant> Window<'t, V> {
             .partition(|(rank, answer)| concerns(*rank) && which(answer));
         self.has_answers.set(!others.is_empty() || !self.queue.borrow().is_empty());
         *self.underway.borrow_mut() = others;
-        // Every one is waited for, also after one has failed.
-        mine.into_iter().map(|(_, answer)| answer.finish()).fold(Ok(()), Result::and)
+        mine.into_iter().map(|(_, answer)| answer.finish()).fold(done, Result::and)
     }
 }
 

@@ -11,7 +11,7 @@ use farside_rma::{Place, Purpose, WaitOptions};
 use super::{Passive, Window};
 use crate::fault::Fault;
 use crate::mode::Mode;
-use crate::two_sided::TwoSided;
+use crate::two_sided::{Queued, TwoSided};
 use crate::variant::Variant;
 
 /// The time for which a rank waits for another in an active epoch before it looks whether that one
@@ -184,6 +184,12 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Ends the fence epoch before it, if there is one, and begins another. Collective: whatever
     /// any member did in the epoch before is complete everywhere.
     ///
+    /// # Errors
+    ///
+    /// If an operation of the epoch has failed, the members have met all the same, and the next
+    /// fence may follow. If a rule of epochs was broken, or a member could not come, they have not,
+    /// and the rank should end.
+    ///
     /// ```
     /// use farside::epoch::{Options, Window};
     /// use farside::Rank;
@@ -257,12 +263,13 @@ impl<'t, V: Variant> Window<'t, V> {
         self.context.noted(self.state.check_unlocked("start"))?;
         self.state.end_idle_fence();
         let targets = self.context.noted(self.group(targets))?;
-        let awaited = self.active.start(self.context, &targets, self.state.checks())?;
+        let awaited =
+            self.noting(self.active.start(self.context, &targets, self.state.checks()))?;
         if V::AWAITS_POSTS {
             for ((word, number), &member) in awaited.into_iter().zip(&targets) {
                 let did = "started an access epoch to";
                 let instead = "posting one for it";
-                self.await_number(word, number, Partner { member, did, instead })?;
+                self.noting(self.await_number(word, number, Partner { member, did, instead }))?;
             }
         }
         self.state.set_started(Some(targets));
@@ -430,26 +437,34 @@ impl<'t, V: Variant> Window<'t, V> {
 
     #[inline(never)]
     fn close_two_sided(&self, two_sided: &TwoSided<'t>, member: usize, target: Rank) -> Result<()> {
-        if !two_sided.fits(member) {
-            self.escalate(member)?;
-        }
-        if !two_sided.queues(member) && V::FLUSHES {
-            self.finish(Some(target))?;
-            self.context.flush(target)?;
-        }
+        let escalated = if two_sided.fits(member) { Ok(()) } else { self.escalate(member) };
+        let completed = match two_sided.queues(member) || !V::FLUSHES {
+            true => Ok(()),
+            false => self.finish(Some(target)).and(self.context.flush(target)),
+        };
         self.state.set_lock(member, None);
-        self.noting(two_sided.close::<V>(&self.team, &self.memory, member))
+        // The lock is released even if something was lost, so that others find out, too.
+        let closed = two_sided.close::<V>(&self.team, &self.memory, member);
+        escalated.and(completed).and(closed)
     }
 
     /// Notes that an epoch could not be begun or ended as it should, for any reason but a loss, of
-    /// which those who wait hear by themselves.
+    /// which those who wait hear by themselves. In the two-sided design all members are told: they
+    /// meet in no other way than by waiting for each other.
     #[inline(always)]
     fn noting<R>(&self, done: Result<R>) -> Result<R> {
-        done.inspect_err(|error| {
-            if error.lost_rank().is_none() {
-                self.state.is_broken.set(true);
-            }
-        })
+        done.or_else(|error| self.note(error))
+    }
+
+    #[cold]
+    fn note<R>(&self, error: Error) -> Result<R> {
+        if let Passive::TwoSided(_) = &self.passive {
+            return self.team.tell(Err(error));
+        }
+        if error.lost_rank().is_none() {
+            self.state.is_broken.set(true);
+        }
+        Err(error)
     }
 
     /// In the two-sided design: takes the lock now, and issues what is queued directly.
@@ -463,10 +478,11 @@ impl<'t, V: Variant> Window<'t, V> {
             return Ok(());
         }
         let target = self.members()[member];
-        for queued in self.noting(two_sided.escalate::<V>(&self.team, &self.memory, member))? {
-            self.issue(target, &queued.operation, queued.answer.as_ref())?;
-        }
-        Ok(())
+        let queued = two_sided.escalate::<V>(&self.team, &self.memory, member)?;
+        let issue =
+            |queued: Queued<'t>| self.issue(target, &queued.operation, queued.answer.as_ref());
+        // Every one is issued, also after one has failed.
+        queued.into_iter().map(issue).fold(Ok(()), Result::and)
     }
 
     #[inline]
@@ -495,7 +511,7 @@ impl<'t, V: Variant> Window<'t, V> {
             false => Ok(()),
         };
         if checked.as_ref().is_err_and(|error| error.fault::<Fault>().is_some()) {
-            // The member that does not match has an error, too, and does not come.
+            // The member that does not match has an error, too, or waits until this one has ended.
             return checked;
         }
         if V::MEETS {
@@ -512,7 +528,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let Partner { member, did, instead } = partner;
         let until = |seen: u64| seen >= number;
         if let Passive::TwoSided(two_sided) = &self.passive {
-            return two_sided.wait::<V>(&self.team, &self.memory, word, until).map(drop);
+            return two_sided.wait::<V>(&self.team, &self.memory, member, word, until).map(drop);
         }
         let timeout = self.state.checks().then_some(LOOK_AFTER);
         loop {

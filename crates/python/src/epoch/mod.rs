@@ -446,12 +446,13 @@ impl EpochWindow {
         let stays = given.is_err() || Arc::strong_count(&shared.views) > 1;
         let freed = access.released(py, || {
             let (memory, ended) = detached?;
-            free_unless(&team, memory.into(), stays)?;
-            match ended {
+            let freed = free_unless(&team, memory.into(), stays);
+            let ended = match ended {
                 // What was put to a lost rank is lost with it.
-                Err(Error::RankLost { .. }) => given,
-                ended => ended.and(given),
-            }
+                Err(Error::RankLost { .. }) => Ok(()),
+                ended => ended,
+            };
+            ended.and(freed).and(given)
         });
         drop(team);
         shared.team.end_use(py, entered, freed)

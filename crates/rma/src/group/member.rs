@@ -6,7 +6,9 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use farside_fabric::record::ActivityKind;
-use farside_fabric::{Atomic, Condition, Error, Event, ExitCause, Loss, Rank, Result, Width, Word};
+use farside_fabric::{
+    Atomic, Condition, Error, ErrorClass, Event, ExitCause, Loss, Rank, Result, Width, Word,
+};
 
 use super::area as at;
 use super::call::{Call, Kind};
@@ -15,7 +17,7 @@ use crate::place::Place;
 use crate::poison::{Poison, concerns};
 use crate::segment::Segment;
 use crate::team::Team;
-use crate::waiting::FailureScope;
+use crate::waiting::{AwaitedWord, FailureScope, WaitOptions};
 
 /// How long a wait lasts before it looks at what the others are doing; each further look takes
 /// twice as long to come.
@@ -71,8 +73,7 @@ impl Team<'_> {
         self.context().unfreed().tell();
         let group = self.group();
         let own = &group.area.own;
-        // Zero says that the record is being written.
-        let sequence = group.sequence.get().checked_add(1).unwrap_or(1);
+        let sequence = self.next_sequence();
         group.sequence.set(sequence);
         let meeting = group.meetings.get().wrapping_add(1);
         let step = Step { sequence, meeting, call, place };
@@ -196,6 +197,17 @@ impl Team<'_> {
     /// Tells all members if this one could not do its part of the collective that it has entered
     /// last: they would wait for it, and it would take the next one for this.
     pub(crate) fn told<R>(&self, result: Result<R>) -> Result<R> {
+        self.tell_since(self.group().sequence.get(), result)
+    }
+
+    /// Tells all members if this one cannot do its part of a protocol of theirs that is no
+    /// collective: what they wait for as members comes to no end any more, and neither does any
+    /// collective after the last one.
+    pub fn tell<R>(&self, result: Result<R>) -> Result<R> {
+        self.tell_since(self.next_sequence(), result)
+    }
+
+    fn tell_since<R>(&self, since: u32, result: Result<R>) -> Result<R> {
         match &result {
             Ok(_)
             | Err(
@@ -205,30 +217,49 @@ impl Team<'_> {
                 | Error::PeerFailed { .. },
             ) => {}
             Err(error) => {
-                let (rank, since) = (self.context().rank(), self.group().sequence.get());
+                let rank = self.context().rank();
                 self.poison(Poison::Failed { rank, class: error.class(), since });
             }
         }
         result
     }
 
-    /// Tells all members if this one cannot do its part of a protocol of theirs that is no
-    /// collective: what they wait for as members comes to no end any more.
-    pub fn tell<R>(&self, result: Result<R>) -> Result<R> {
-        self.told(result)
-    }
-
-    /// Returns the word of this rank's own that is not zero once a member has told the others so,
-    /// or has left without having come to a collective. [`Team::failure`] says why.
-    pub fn failed(&self) -> Place<'_, u64> {
-        Place::within(&self.group().area, self.context().rank(), at::POISON as u32, 8)
-    }
-
-    /// Returns why the word of [`Team::failed`] is not zero.
+    /// Waits until one of this rank's own words satisfies its condition, in a protocol of the
+    /// members that is no collective, and returns which and the value that did. The caller waits
+    /// for the first one, which the member `from` writes.
+    ///
+    /// Fails also if a member was lost or has [told](Team::tell) that it cannot do its part, and if
+    /// `from` has left without having written the word: then all members are told.
     #[track_caller]
-    pub fn failure(&self) -> Error {
-        let (sequence, call) = (self.group().sequence.get(), Call::BARRIER);
-        self.poisoned(&Step { sequence, meeting: 0, call, place: Location::caller() })
+    pub fn wait_any(&self, from: usize, words: &[AwaitedWord<'_>]) -> Result<(usize, u64)> {
+        let (context, group) = (self.context(), self.group());
+        let is_told = |poison: u64| poison != 0;
+        let mut all = words.to_vec();
+        all.push((Place::within(&group.area, context.rank(), at::POISON as u32, 8), &is_told));
+        let has_done = |_| {
+            let (place, until) = words[0];
+            Ok(until(context.load(place)?))
+        };
+        let (members, awaited) = (&group.members[..], &group.members[from..=from]);
+        let scope = FailureScope::Members { members, awaited, has_done: &has_done };
+        let (sequence, call) = (self.next_sequence(), Call::BARRIER);
+        let step = Step { sequence, meeting: 0, call, place: Location::caller() };
+        match context.wait_for_any(&all, &scope, WaitOptions::default()) {
+            Ok((which, poison)) if which == words.len() => Err(match Poison::from_bits(poison) {
+                // What they called in which collective, their own errors say.
+                Some(Poison::Disagreement { noticed_by: rank, .. }) => {
+                    Error::PeerFailed { rank, class: ErrorClass::Disagreement }
+                }
+                _ => self.poisoned(&step),
+            }),
+            Ok(found) => Ok(found),
+            Err(error) => Err(self.missed(&step, error)),
+        }
+    }
+
+    /// Returns the number of the next collective. Zero says that a record is being written.
+    fn next_sequence(&self) -> u32 {
+        self.group().sequence.get().checked_add(1).unwrap_or(1)
     }
 
     /// A wait has failed: tells all members of a member that does not come any more.
