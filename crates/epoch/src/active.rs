@@ -22,7 +22,7 @@ use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Place, Team, Window};
 
 use crate::fault::Fault;
-use crate::variant::Variant;
+use crate::steps;
 
 /// Words for each pair.
 const POSTS: usize = 0;
@@ -61,9 +61,9 @@ impl Active {
     }
 
     /// Tells the origins that this rank's part is open to them.
-    pub(crate) fn post<V: Variant>(&self, context: &Context, origins: &[usize]) -> Result<()> {
+    pub(crate) fn post(&self, context: &Context, origins: &[usize]) -> Result<()> {
         // The origins must see what this rank has written.
-        if V::ORDERS {
+        if !context.omits(steps::ORDER) {
             context.flush(context.rank())?;
         }
         for &origin in origins {
@@ -97,8 +97,8 @@ impl Active {
     }
 
     /// Tells the targets that this rank is done with them, after all that it has posted to them.
-    pub(crate) fn complete<V: Variant>(&self, context: &Context, targets: &[usize]) -> Result<()> {
-        if V::ORDERS {
+    pub(crate) fn complete(&self, context: &Context, targets: &[usize]) -> Result<()> {
+        if !context.omits(steps::ORDER) {
             context.fence()?;
         }
         for &target in targets {

@@ -23,7 +23,7 @@ use farside_sync::parts::{Handle, LockWords};
 
 use crate::mode::Mode;
 use crate::published::{FIRST, QUEUED, SharedQueue};
-use crate::variant::{Right, Variant};
+use crate::steps;
 
 pub(crate) const WORDS: usize = 2;
 pub(crate) const WORD: usize = 0;
@@ -58,13 +58,11 @@ pub struct LockAgent {
 impl LockAgent {
     /// Gives every node's agent the handler that counts readers. Collective over all ranks.
     pub fn new(world: &World) -> Result<LockAgent> {
-        LockAgent::variant::<Right>(world)
-    }
-
-    #[doc(hidden)]
-    pub fn variant<V: Variant>(world: &World) -> Result<LockAgent> {
-        let handler = world
-            .serve(|agent, from, bytes| vec![answer::<V>(agent, from, bytes).unwrap_or(UNKNOWN)])?;
+        let taken =
+            Taken { counts: !world.omits(steps::COUNT), grants: !world.omits(steps::GRANT) };
+        let handler = world.serve(move |agent, from, bytes| {
+            vec![answer(agent, from, bytes, taken).unwrap_or(UNKNOWN)]
+        })?;
         Ok(LockAgent { handler })
     }
 
@@ -88,8 +86,15 @@ impl LockAgent {
     }
 }
 
+/// Whether an agent, which has no context to ask, takes these steps.
+#[derive(Clone, Copy)]
+struct Taken {
+    counts: bool,
+    grants: bool,
+}
+
 /// Counts a reader in or out.
-fn answer<V: Variant>(agent: &dyn Agent, from: Rank, bytes: &[u8]) -> Result<u8> {
+fn answer(agent: &dyn Agent, from: Rank, bytes: &[u8], taken: Taken) -> Result<u8> {
     let Some((what, at)) = decode(bytes) else {
         return Ok(UNKNOWN);
     };
@@ -97,11 +102,11 @@ fn answer<V: Variant>(agent: &dyn Agent, from: Rank, bytes: &[u8]) -> Result<u8>
         agent.atomic(at, Atomic::CompareSwap { expected: expected.into(), desired: desired.into() })
     };
     let readers = Word { offset: at.offset.saturating_add(8 * READERS), ..at };
-    let queue = SharedQueue { agent, at };
+    let queue = SharedQueue { agent, at, grants: taken.grants };
     match what {
         QUEUE => match change(FREE, SHARED)? as u64 {
             FREE | SHARED => {
-                agent.atomic(readers, Atomic::Add(u128::from(1 + queue.let_in::<V>()?)))?;
+                agent.atomic(readers, Atomic::Add(u128::from(1 + queue.let_in()?)))?;
                 Ok(GRANTED)
             }
             _ => queue.push(from),
@@ -110,7 +115,7 @@ fn answer<V: Variant>(agent: &dyn Agent, from: Rank, bytes: &[u8]) -> Result<u8>
         AGAIN if !queue.has(from)? => Ok(GRANTED),
         AGAIN => match change(FREE, SHARED)? as u64 {
             FREE | SHARED => {
-                agent.atomic(readers, Atomic::Add(queue.let_in::<V>()?.into()))?;
+                agent.atomic(readers, Atomic::Add(queue.let_in()?.into()))?;
                 Ok(GRANTED)
             }
             _ => Ok(QUEUED),
@@ -125,7 +130,7 @@ fn answer<V: Variant>(agent: &dyn Agent, from: Rank, bytes: &[u8]) -> Result<u8>
         LEAVE => {
             let count = (agent.atomic(readers, Atomic::Load)? as u64).saturating_sub(1);
             agent.atomic(readers, Atomic::Store(count.into()))?;
-            if count == 0 || !V::COUNTS {
+            if count == 0 || !taken.counts {
                 change(SHARED, FREE)?;
             }
             Ok(GRANTED)
@@ -185,14 +190,9 @@ impl Backoff {
         self.site.into_words()
     }
 
-    pub(crate) fn lock<V: Variant>(
-        &self,
-        context: &Context,
-        target: Rank,
-        mode: Mode,
-    ) -> Result<()> {
+    pub(crate) fn lock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
-        self.poll::<V>(context, target, mode)
+        self.poll(context, target, mode)
             .map_err(|error| Handle::explain(context, error, self.site.members()))?;
         let alive = self.handle.check_losses(context, || &self.site);
         alive.inspect_err(|_| drop(self.unlock(context, target, mode)))
@@ -206,11 +206,11 @@ impl Backoff {
         left.map_err(|error| Handle::explain(context, error, self.site.members()))
     }
 
-    fn poll<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+    fn poll(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let mut pause = 1;
         loop {
             let is_inside = match mode {
-                Mode::Exclusive => take::<V>(&self.agent, context, &self.site, target)?,
+                Mode::Exclusive => take(&self.agent, context, &self.site, target)?,
                 Mode::Shared => self.agent.ask(context, &self.site, target, ENTER)? == GRANTED,
             };
             if is_inside {
@@ -237,7 +237,7 @@ fn changes_lock_itself(context: &Context) -> bool {
 }
 
 /// Takes a target in exclusive mode, if it is free.
-pub(crate) fn take<V: Variant>(
+pub(crate) fn take(
     agent: &LockAgent,
     context: &Context,
     site: &LockWords,
@@ -247,7 +247,7 @@ pub(crate) fn take<V: Variant>(
         return Ok(agent.ask(context, site, target, TAKE)? == GRANTED);
     }
     let (word, name) = (site.at(target, WORD), name(context.rank()));
-    if V::TAKES_AT_ONCE {
+    if !context.omits(steps::TAKE_AT_ONCE) {
         // [PASSIVE08 section 3.1, figure 1]
         return Ok(context.compare_swap(word, FREE, name)? == FREE);
     }

@@ -24,7 +24,7 @@ use farside_sync::parts::queue::{self, Queue};
 use farside_sync::parts::{Handle, LockWords, Right, TimeLimit};
 
 use crate::mode::Mode;
-use crate::variant::Variant;
+use crate::steps;
 
 // The word and what its owner waits on lie a cache line apart.
 pub(crate) const WORDS: usize = 16;
@@ -87,41 +87,36 @@ impl Direct {
 
     /// Takes the lock of a target. What it waits for, if it must, viewers are told as `purpose`.
     #[inline]
-    pub(crate) fn lock<V: Variant>(
+    pub(crate) fn lock(
         &self,
         context: &Context,
         target: Rank,
         mode: Mode,
         purpose: Purpose,
     ) -> Result<()> {
-        if self.take::<V>(context, target, mode)? {
+        if self.take(context, target, mode)? {
             return Ok(());
         }
         let _doing = context.begin(purpose);
-        self.wait_for::<V>(context, target, mode)
+        self.wait_for(context, target, mode)
     }
 
     /// The loss of a member matters to origins that find the target taken: the lost member may have
     /// it for ever.
     #[cold]
     #[inline(never)]
-    fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+    fn wait_for(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
-        self.poll_or_queue::<V>(context, target, mode)
+        self.poll_or_queue(context, target, mode)
             .map_err(|error| Handle::explain(context, error, self.site.members()))?;
         // The lock may have been passed on after a loss, by an origin that had it before.
         let alive = self.handle.check_losses(context, || &self.site);
-        alive.inspect_err(|_| drop(self.leave::<V>(context, target, mode)))
+        alive.inspect_err(|_| drop(self.leave(context, target, mode)))
     }
 
     #[inline]
-    pub(crate) fn unlock<V: Variant>(
-        &self,
-        context: &Context,
-        target: Rank,
-        mode: Mode,
-    ) -> Result<()> {
-        self.leave::<V>(context, target, mode)
+    pub(crate) fn unlock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        self.leave(context, target, mode)
             .map_err(|error| Handle::explain(context, error, self.site.members()))
     }
 
@@ -151,10 +146,10 @@ impl Direct {
 
     /// Takes the target if nothing is in the way.
     #[inline(always)]
-    fn take<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<bool> {
+    fn take(&self, context: &Context, target: Rank, mode: Mode) -> Result<bool> {
         match mode {
             // [PASSIVE08 section 3.1, figure 1(a)]
-            Mode::Exclusive if V::TAKES_AT_ONCE => {
+            Mode::Exclusive if !context.omits(steps::TAKE_AT_ONCE) => {
                 Ok(self.compare_swap(context, target, 0, WRITER)? == 0)
             }
             Mode::Exclusive => {
@@ -167,20 +162,20 @@ impl Direct {
             }
             Mode::Shared => {
                 let is_open = self.fetch_add(context, target, READER)? & (WRITER | HEAD) == 0;
-                if !is_open && V::WITHDRAWS {
-                    self.leave::<V>(context, target, mode)?;
+                if is_open || context.omits(steps::WITHDRAW) {
+                    return Ok(true);
                 }
-                Ok(is_open || !V::WITHDRAWS)
+                self.leave(context, target, mode).map(|()| false)
             }
         }
     }
 
     /// Queues, and polls while another thread of this rank does.
-    fn poll_or_queue<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+    fn poll_or_queue(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         while self.is_queued.get() {
             // A look first: a reader that finds the target taken would count itself in and out.
             let word = context.load(self.site.at(target, WORD))?;
-            if word & (WRITER | HEAD) == 0 && self.take::<V>(context, target, mode)? {
+            if word & (WRITER | HEAD) == 0 && self.take(context, target, mode)? {
                 return Ok(());
             }
             self.site.relax(context)?;
@@ -238,10 +233,13 @@ impl Direct {
 
     /// Leaves the target, and lets the first of the queue in if it may go in now.
     #[inline(always)]
-    fn leave<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+    fn leave(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let amount = if mode == Mode::Exclusive { WRITER } else { READER };
         let left = self.fetch_add(context, target, amount.wrapping_neg())?.wrapping_sub(amount);
-        if left & HEAD != 0 && V::GRANTS { self.grant(context, target, left) } else { Ok(()) }
+        if left & HEAD == 0 || context.omits(steps::GRANT) {
+            return Ok(());
+        }
+        self.grant(context, target, left)
     }
 
     #[cold]

@@ -38,8 +38,8 @@
 //! A table from MPI's names to these is in `docs/epochs.md`.
 //!
 //! This crate knows no fabric, no thread, no socket and no clock. The source that runs in
-//! production is the source that the simulator explores; known-wrong variants of it are compiled
-//! from the same lines.
+//! production is the source that the simulator explores, where known-wrong variants of it leave out
+//! one of its steps.
 
 #![forbid(unsafe_code)]
 
@@ -52,9 +52,9 @@ mod fault;
 mod message;
 mod mode;
 mod published;
-mod two_sided;
 #[doc(hidden)]
-pub mod variant;
+pub mod steps;
+mod two_sided;
 mod window;
 
 pub use backoff::LockAgent;

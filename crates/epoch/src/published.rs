@@ -24,7 +24,6 @@ use farside_sync::parts::{Handle, LockWords};
 
 use crate::backoff::{self, AGAIN, FREE, GRANTED, LEAVE, LockAgent, QUEUE, SHARED, WORD};
 use crate::mode::Mode;
-use crate::variant::Variant;
 
 /// The words of a target's queue, after those of `backoff`, and of an origin.
 const LAST: usize = backoff::WORDS;
@@ -47,6 +46,8 @@ pub(crate) struct SharedQueue<'a> {
     pub(crate) agent: &'a dyn Agent,
     /// The lock.
     pub(crate) at: Word,
+    /// Whether it tells those that it lets in.
+    pub(crate) grants: bool,
 }
 
 impl SharedQueue<'_> {
@@ -75,14 +76,14 @@ impl SharedQueue<'_> {
     }
 
     /// Lets everybody in; returns how many that are.
-    pub(crate) fn let_in<V: Variant>(&self) -> Result<u64> {
+    pub(crate) fn let_in(&self) -> Result<u64> {
         let (mut at, mut count) = (self.load(LAST)?, 0);
         while at != 0 && at != NOBODY {
             let rank = Rank((at - 1) as u32);
             at = self.load(BEFORE + rank.index())?;
             self.store(BEFORE + rank.index(), 0)?;
             count += 1;
-            if V::GRANTS {
+            if self.grants {
                 // Should that fail, the rank is lost, and all that wait hear of it.
                 let _ = self.agent.post(Word { rank, ..self.word(GRANTS) }, Atomic::Add(1));
             }
@@ -120,15 +121,10 @@ impl Published {
         self.site.into_words()
     }
 
-    pub(crate) fn lock<V: Variant>(
-        &self,
-        context: &Context,
-        target: Rank,
-        mode: Mode,
-    ) -> Result<()> {
+    pub(crate) fn lock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
         match mode {
-            Mode::Exclusive => self.take::<V>(context, target),
+            Mode::Exclusive => self.take(context, target),
             Mode::Shared => self.enter(context, target),
         }
         .map_err(|error| Handle::explain(context, error, self.site.members()))?;
@@ -145,14 +141,14 @@ impl Published {
     }
 
     /// [PASSIVE08 section 3.1, figure 1(a)]
-    fn take<V: Variant>(&self, context: &Context, target: Rank) -> Result<()> {
+    fn take(&self, context: &Context, target: Rank) -> Result<()> {
         loop {
-            if backoff::take::<V>(&self.agent, context, &self.site, target)? {
+            if backoff::take(&self.agent, context, &self.site, target)? {
                 return Ok(());
             }
             // Progress before a departure counts: the departed rank may have released the lock.
             if let Err(error) = self.site.relax(context) {
-                let is_taken = backoff::take::<V>(&self.agent, context, &self.site, target)?;
+                let is_taken = backoff::take(&self.agent, context, &self.site, target)?;
                 return if is_taken { Ok(()) } else { Err(error) };
             }
         }

@@ -28,7 +28,7 @@ use crate::answer::AnswerSlot;
 use crate::fault::Fault;
 use crate::message::Operation;
 use crate::mode::Mode;
-use crate::variant::Variant;
+use crate::steps;
 
 const HEADER_BYTES: usize = 16;
 
@@ -125,7 +125,7 @@ impl<'t> TwoSided<'t> {
 
     /// Asks for the lock by itself, and waits for it; returns what was queued, to be issued
     /// directly.
-    pub(crate) fn escalate<V: Variant>(
+    pub(crate) fn escalate(
         &self,
         team: &Team<'_>,
         memory: &Window<u8>,
@@ -136,8 +136,8 @@ impl<'t> TwoSided<'t> {
             Some(_) => return Ok(Vec::new()),
             None => return Err(closed(self.members[member])),
         };
-        self.send::<V>(team, memory, member, LOCK, mode, &[])?;
-        self.await_reply::<V>(team, memory, member)?;
+        self.send(team, memory, member, LOCK, mode, &[])?;
+        self.await_reply(team, memory, member)?;
         let mut epochs = self.epochs.borrow_mut();
         let epoch = epochs[member].as_mut().ok_or_else(|| closed(self.members[member]))?;
         epoch.is_granted = true;
@@ -160,25 +160,20 @@ impl<'t> TwoSided<'t> {
 
     /// Ends the epoch: sends all that is queued in one message and waits for its answer, or
     /// releases a lock that was granted before.
-    pub(crate) fn close<V: Variant>(
-        &self,
-        team: &Team<'_>,
-        memory: &Window<u8>,
-        member: usize,
-    ) -> Result<()> {
+    pub(crate) fn close(&self, team: &Team<'_>, memory: &Window<u8>, member: usize) -> Result<()> {
         let context = team.context();
         let Some(epoch) = self.epochs.borrow_mut()[member].take() else {
             return Err(closed(self.members[member]));
         };
         if epoch.is_granted {
-            self.send::<V>(team, memory, member, UNLOCK, epoch.mode, &[])?;
-            return self.await_reply::<V>(team, memory, member);
+            self.send(team, memory, member, UNLOCK, epoch.mode, &[])?;
+            return self.await_reply(team, memory, member);
         }
         if epoch.operations.is_empty() {
             return Ok(());
         }
-        self.send::<V>(team, memory, member, EPOCH, epoch.mode, &epoch.operations)?;
-        self.await_reply::<V>(team, memory, member)?;
+        self.send(team, memory, member, EPOCH, epoch.mode, &epoch.operations)?;
+        self.await_reply(team, memory, member)?;
         let bytes: usize =
             epoch.operations.iter().map(|queued| queued.operation.reply_bytes()).sum();
         let mut reply = vec![0; bytes];
@@ -198,7 +193,7 @@ impl<'t> TwoSided<'t> {
 
     /// Waits until a word of this rank's own, which the member `from` writes, satisfies `until`, and
     /// serves the requests that come meanwhile.
-    pub(crate) fn wait<V: Variant>(
+    pub(crate) fn wait(
         &self,
         team: &Team<'_>,
         memory: &Window<u8>,
@@ -207,7 +202,7 @@ impl<'t> TwoSided<'t> {
         until: impl Fn(u64) -> bool,
     ) -> Result<u64> {
         let context = team.context();
-        let served = if V::SERVES { self.members.len() } else { 0 };
+        let served = if context.omits(steps::SERVE) { 0 } else { self.members.len() };
         let news: Vec<_> = self.taken[..served]
             .iter()
             .map(|taken| move |number: u64| number != taken.get())
@@ -219,43 +214,32 @@ impl<'t> TwoSided<'t> {
         loop {
             match team.wait_any(from, &words)? {
                 (0, value) => return Ok(value),
-                (which, number) => self.take::<V>(team, memory, which - 1, number)?,
+                (which, number) => self.take(team, memory, which - 1, number)?,
             }
         }
     }
 
     /// Serves the requests that have come.
-    pub(crate) fn serve<V: Variant>(&self, team: &Team<'_>, memory: &Window<u8>) -> Result<()> {
+    pub(crate) fn serve(&self, team: &Team<'_>, memory: &Window<u8>) -> Result<()> {
         let context = team.context();
         for member in 0..self.members.len() {
             let number = context.load(self.request(context.rank(), member))?;
             if number != self.taken[member].get() {
-                self.take::<V>(team, memory, member, number)?;
+                self.take(team, memory, member, number)?;
             }
         }
         Ok(())
     }
 
     /// Takes in a request.
-    fn take<V: Variant>(
-        &self,
-        team: &Team<'_>,
-        memory: &Window<u8>,
-        member: usize,
-        number: u64,
-    ) -> Result<()> {
+    fn take(&self, team: &Team<'_>, memory: &Window<u8>, member: usize, number: u64) -> Result<()> {
         self.taken[member].set(number);
         // The origin waits for the reply, wherever this rank is.
-        team.tell(self.answer::<V>(team.context(), memory, member))
+        team.tell(self.answer(team.context(), memory, member))
     }
 
     /// Serves the request that was taken in from a member, and those that may be served now.
-    fn answer<V: Variant>(
-        &self,
-        context: &Context,
-        memory: &Window<u8>,
-        member: usize,
-    ) -> Result<()> {
+    fn answer(&self, context: &Context, memory: &Window<u8>, member: usize) -> Result<()> {
         let mut header = [0; HEADER_BYTES];
         context.get(self.slot(context.rank(), member), &mut header)?;
         if header[0] == UNLOCK {
@@ -264,27 +248,27 @@ impl<'t> TwoSided<'t> {
         } else {
             self.lock_queue.borrow_mut().waiting.push_back((member, header));
         }
-        self.grant::<V>(context, memory)
+        self.grant(context, memory)
     }
 
     /// A barrier of all members that serves meanwhile: dissemination, with a count for each round.
-    pub(crate) fn barrier<V: Variant>(&self, team: &Team<'_>, memory: &Window<u8>) -> Result<()> {
+    pub(crate) fn barrier(&self, team: &Team<'_>, memory: &Window<u8>) -> Result<()> {
         let number = self.barriers.get() + 1;
         self.barriers.set(number);
         // The members' other meetings would come to no end either.
-        team.tell(self.meet::<V>(team, memory, number))
+        team.tell(self.meet(team, memory, number))
     }
 
-    fn meet<V: Variant>(&self, team: &Team<'_>, memory: &Window<u8>, number: u64) -> Result<()> {
+    fn meet(&self, team: &Team<'_>, memory: &Window<u8>, number: u64) -> Result<()> {
         let context = team.context();
         for exchange in dissemination(self.me, self.members.len()) {
             let to = self.members[exchange.to];
-            match V::ADDS_BARRIERS {
-                true => context.add(self.round(to, exchange.round), 1)?,
-                false => context.signal(self.round(to, exchange.round), number)?,
+            match context.omits(steps::ADD_BARRIERS) {
+                false => context.add(self.round(to, exchange.round), 1)?,
+                true => context.signal(self.round(to, exchange.round), number)?,
             }
             let own = self.round(context.rank(), exchange.round);
-            self.wait::<V>(team, memory, exchange.from, own, |seen| seen >= number)?;
+            self.wait(team, memory, exchange.from, own, |seen| seen >= number)?;
         }
         Ok(())
     }
@@ -295,13 +279,14 @@ impl<'t> TwoSided<'t> {
     }
 
     /// Grants the lock to the members at the front of the queue that may have it now.
-    fn grant<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
+    fn grant(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         loop {
             let Some(&(member, header)) = self.lock_queue.borrow().waiting.front() else {
                 return Ok(());
             };
             let is_exclusive = header[1] != 0;
-            if V::EXCLUDES && !self.lock_queue.borrow().admits(is_exclusive) {
+            let admits = self.lock_queue.borrow().admits(is_exclusive);
+            if !admits && !context.omits(steps::EXCLUDE) {
                 return Ok(());
             }
             self.lock_queue.borrow_mut().waiting.pop_front();
@@ -312,7 +297,7 @@ impl<'t> TwoSided<'t> {
                 continue;
             }
             let answer = self.carry_out(context, memory, member, &header)?;
-            if V::FLUSHES {
+            if !context.omits(steps::FLUSH) {
                 context.flush(context.rank())?;
             }
             self.reply(context, member, &answer)?;
@@ -343,7 +328,7 @@ impl<'t> TwoSided<'t> {
         Ok(answer)
     }
 
-    fn send<V: Variant>(
+    fn send(
         &self,
         team: &Team<'_>,
         memory: &Window<u8>,
@@ -354,7 +339,7 @@ impl<'t> TwoSided<'t> {
     ) -> Result<()> {
         let context = team.context();
         // The place of the message is free again when the one before was answered.
-        self.await_reply::<V>(team, memory, member)?;
+        self.await_reply(team, memory, member)?;
         let mut message = vec![0; HEADER_BYTES];
         operations.iter().for_each(|queued| queued.operation.encode(&mut message));
         let bytes = (message.len() - HEADER_BYTES) as u64;
@@ -372,19 +357,14 @@ impl<'t> TwoSided<'t> {
         ))
     }
 
-    fn await_reply<V: Variant>(
-        &self,
-        team: &Team<'_>,
-        memory: &Window<u8>,
-        member: usize,
-    ) -> Result<()> {
+    fn await_reply(&self, team: &Team<'_>, memory: &Window<u8>, member: usize) -> Result<()> {
         let context = team.context();
         let number = self.sent[member].get();
         if number == 0 {
             return Ok(());
         }
         let word = self.numbers.at(context.rank(), self.members.len() + member);
-        self.wait::<V>(team, memory, member, word, |seen| seen == number).map(drop)
+        self.wait(team, memory, member, word, |seen| seen == number).map(drop)
     }
 
     fn reply(&self, context: &Context, member: usize, answer: &[u8]) -> Result<()> {

@@ -6,8 +6,7 @@ mod recovered;
 
 use std::collections::BTreeMap;
 
-use farside::map::variant::{Right, Variant, mutants as wrong};
-use farside::map::{Options, Synchronization};
+use farside::map::{Options, Synchronization, steps};
 use farside::sim::{Policy, program};
 use farside::{Error, FixedMap, FixedSet, HashMap, Rank, Result, World, rw};
 
@@ -59,14 +58,14 @@ struct Script {
     batches: bool,
 }
 
-type Map<W> = HashMap<u64, [u64; 2], W>;
+type Map = HashMap<u64, [u64; 2]>;
 
 /// Keys of the volume of rank 0, so that all collide.
-fn keys<W: Variant>(map: &Map<W>) -> Vec<u64> {
+fn keys(map: &Map) -> Vec<u64> {
     (0..).filter(|&key| map.owner(key) == Rank(0)).take(4).collect()
 }
 
-fn ask<W: Variant>(world: &World, map: &Map<W>, keys: &[u64], ask: Ask) -> Result<Answer> {
+fn ask(world: &World, map: &Map, keys: &[u64], ask: Ask) -> Result<Answer> {
     match ask {
         Get(key) => map.get(world, keys[key]),
         Insert(key, value) => map.insert(world, keys[key], [value; 2]),
@@ -76,12 +75,7 @@ fn ask<W: Variant>(world: &World, map: &Map<W>, keys: &[u64], ask: Ask) -> Resul
 }
 
 /// All requests of a rank at once, by kind.
-fn ask_all<W: Variant>(
-    world: &World,
-    map: &Map<W>,
-    keys: &[u64],
-    asks: &[Ask],
-) -> Result<Vec<Answer>> {
+fn ask_all(world: &World, map: &Map, keys: &[u64], asks: &[Ask]) -> Result<Vec<Answer>> {
     let key = |ask: &Ask| match *ask {
         Get(key) | Insert(key, _) | Remove(key) => keys[key],
         Split => keys[0],
@@ -100,10 +94,7 @@ fn ask_all<W: Variant>(
     }
 }
 
-fn asks<W: Variant>(
-    synchronization: Synchronization,
-    script: Script,
-) -> impl Fn(&Setup) -> Subject {
+fn asks(synchronization: Synchronization, script: Script) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let (history, rounds) = (History::new(), setup.rounds);
         let prepared = history.clone();
@@ -115,7 +106,7 @@ fn asks<W: Variant>(
         Subject::new(program(
             move |world| {
                 prepared.clear();
-                let map = Map::<W>::variant(&world.team(), &options)?;
+                let map = Map::with(&world.team(), &options)?;
                 let keys = keys(&map);
                 if world.rank() == Rank(0) {
                     for &request in script.before {
@@ -151,13 +142,13 @@ fn asks<W: Variant>(
     }
 }
 
-fn fixed<W: Variant>(
+fn fixed(
     synchronization: Synchronization,
     ranks: &'static [&'static [Ask]],
 ) -> impl Fn(&Setup) -> Subject {
     asked(
         ranks,
-        move |world| FixedMap::<W>::variant(&world.team(), &[Rank(0)], (1, 8), &synchronization),
+        move |world| FixedMap::on(&world.team(), &[Rank(0)], (1, 8), &synchronization),
         |world, map, request| {
             let answer = match request {
                 Get(key) => map.get(world, key as u64)?,
@@ -172,13 +163,13 @@ fn fixed<W: Variant>(
 }
 
 /// A set is a map whose keys all stand for one.
-fn integers<W: Variant>(
+fn integers(
     synchronization: Synchronization,
     ranks: &'static [&'static [Ask]],
 ) -> impl Fn(&Setup) -> Subject {
     asked(
         ranks,
-        move |world| FixedSet::<W>::variant(&world.team(), &[Rank(0)], (1, 8), &synchronization),
+        move |world| FixedSet::on(&world.team(), &[Rank(0)], (1, 8), &synchronization),
         |world, set, request| {
             let was_there = match request {
                 Get(key) => set.contains(world, key as u64)?,
@@ -287,12 +278,11 @@ const INTEGERS_PAIR: &[&[Ask]] = &[&[Insert(0, 1), Insert(1, 1)], &[Insert(1, 1)
 const FIXED_PAIR: &[&[Ask]] = &[&[Insert(0, 1), Insert(1, 1)], &[Insert(1, 2), Get(1), Get(1)]];
 
 fn right(name: &'static str, about: &'static str, script: Script) -> Check {
-    Check::new(name, about, asks::<Right>(ATOMICS, script))
-        .setup(Setup::new(script.ranks.len() as u32))
+    Check::new(name, about, asks(ATOMICS, script)).setup(Setup::new(script.ranks.len() as u32))
 }
 
-fn mutant<W: Variant>(name: &'static str, about: &'static str, script: Script) -> Check {
-    let check = Check::new(name, about, asks::<W>(ATOMICS, script));
+fn mutant(name: &'static str, about: &'static str, script: Script) -> Check {
+    let check = Check::new(name, about, asks(ATOMICS, script));
     check
         .setup(Setup::new(script.ranks.len() as u32).torn())
         .mutant(Promise::Linearizability, "no order explains")
@@ -307,7 +297,7 @@ pub fn checks() -> Vec<Check> {
 }
 
 fn rights() -> Vec<Check> {
-    let locked = |kind: rw::Kind| asks::<Right>(Synchronization::Locked(kind), WRITE);
+    let locked = |kind: rw::Kind| asks(Synchronization::Locked(kind), WRITE);
     let pct = || Policy::Pct { depth: 3 };
     let mortal = || Setup::new(2).deaths(1);
     vec![
@@ -360,38 +350,38 @@ fn of_fixed_size() -> Vec<Check> {
         Check::new(
             "map/fixed",
             "the map of a fixed size: three ranks, one slot",
-            fixed::<Right>(ATOMICS, FIXED),
+            fixed(ATOMICS, FIXED),
         )
         .setup(Setup::new(3)),
         Check::new(
             "map/fixed-pair",
             "the map of a fixed size: two ranks, twice",
-            fixed::<Right>(ATOMICS, FIXED_PAIR),
+            fixed(ATOMICS, FIXED_PAIR),
         )
         .setup(Setup::new(2)),
         Check::new(
             "map/fixed-default-rw",
             "the map of a fixed size under the default lock",
-            fixed::<Right>(Synchronization::Locked(rw::Kind::Default), FIXED),
+            fixed(Synchronization::Locked(rw::Kind::Default), FIXED),
         )
         .setup(Setup::new(3))
         .policy(pct(), 3000),
         Check::new(
             "map/integers",
             "the set of a fixed size: three ranks, one slot",
-            integers::<Right>(ATOMICS, INTEGERS),
+            integers(ATOMICS, INTEGERS),
         )
         .setup(Setup::new(3)),
         Check::new(
             "map/integers-pair",
             "the set of a fixed size: two ranks, twice",
-            integers::<Right>(ATOMICS, INTEGERS_PAIR),
+            integers(ATOMICS, INTEGERS_PAIR),
         )
         .setup(Setup::new(2)),
         Check::new(
             "map/integers-default-rw",
             "the set of a fixed size under the default lock",
-            integers::<Right>(Synchronization::Locked(rw::Kind::Default), INTEGERS),
+            integers(Synchronization::Locked(rw::Kind::Default), INTEGERS),
         )
         .setup(Setup::new(3))
         .policy(pct(), 3000),
@@ -402,62 +392,55 @@ fn of_fixed_size() -> Vec<Check> {
 fn mutants() -> Vec<Check> {
     let mortal = || Setup::new(2).deaths(1);
     vec![
-        mutant::<wrong::WithoutValidation>(
-            "map/without-validation",
-            "believes what it read while somebody wrote",
-            TWICE,
-        ),
-        mutant::<wrong::WithoutOrder>(
-            "map/without-order",
-            "makes an entry visible before it has landed",
-            TWICE,
-        ),
-        mutant::<wrong::WithoutDepth>(
-            "map/without-depth",
-            "looks into a bucket that was split",
-            GROW_AND_WRITE,
-        )
-        .setup(Setup::new(3)),
-        mutant::<wrong::WithoutMark>(
+        mutant("map/without-validation", "believes what it read while somebody wrote", TWICE)
+            .omitting(steps::VALIDATE),
+        mutant("map/without-order", "makes an entry visible before it has landed", TWICE)
+            .omitting(steps::ORDER),
+        mutant("map/without-depth", "looks into a bucket that was split", GROW_AND_WRITE)
+            .omitting(steps::LOOK_AT_DEPTH)
+            .setup(Setup::new(3)),
+        mutant(
             "map/without-mark",
             "goes back where a bucket was split by half",
             MORE_DEATH_IN_SPLIT,
         )
+        .omitting(steps::MARK_SPLIT)
         .setup(mortal()),
-        mutant::<wrong::WithoutAbandoning>(
-            "map/without-abandoning",
-            "writes where a lost rank may still write",
-            MORE_DEATH,
-        )
-        .setup(mortal())
-        .mutant(Promise::Exclusion, "taken for lost"),
+        mutant("map/without-abandoning", "writes where a lost rank may still write", MORE_DEATH)
+            .omitting(steps::ABANDON)
+            .setup(mortal())
+            .mutant(Promise::Exclusion, "taken for lost"),
         Check::new(
             "map/fixed-without-order",
             "leads to an element before it has landed",
-            fixed::<wrong::WithoutOrder>(ATOMICS, FIXED_PAIR),
+            fixed(ATOMICS, FIXED_PAIR),
         )
         .setup(Setup::new(2))
+        .omitting(steps::ORDER)
         .mutant(Promise::Linearizability, "no order explains"),
         Check::new(
             "map/fixed-without-second-look",
             "has a key twice that two ranks insert at once",
-            fixed::<wrong::WithoutSecondLook>(ATOMICS, FIXED_PAIR),
+            fixed(ATOMICS, FIXED_PAIR),
         )
         .setup(Setup::new(2))
+        .omitting(steps::LOOK_AGAIN)
         .mutant(Promise::Linearizability, "no order explains"),
         Check::new(
             "map/integers-without-order",
             "leads to an integer before it has landed",
-            integers::<wrong::WithoutOrder>(ATOMICS, INTEGERS_PAIR),
+            integers(ATOMICS, INTEGERS_PAIR),
         )
         .setup(Setup::new(2))
+        .omitting(steps::ORDER)
         .mutant(Promise::Linearizability, "no order explains"),
         Check::new(
             "map/integers-without-second-look",
             "has an integer twice that two ranks insert at once",
-            integers::<wrong::WithoutSecondLook>(ATOMICS, INTEGERS),
+            integers(ATOMICS, INTEGERS),
         )
         .setup(Setup::new(3))
+        .omitting(steps::LOOK_AGAIN)
         .mutant(Promise::Linearizability, "no order explains"),
     ]
 }

@@ -72,8 +72,9 @@
 //! rank's call returns the error.
 
 mod packets;
+#[doc(hidden)]
+pub mod steps;
 mod termination;
-pub mod variant;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -81,7 +82,6 @@ use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Plain, Team};
 
 use packets::Packets;
-use variant::{Right, Variant};
 
 /// The largest packet, and what the packets that a rank has room for take together, in bytes.
 const PACKET_BYTES: usize = 32 << 10;
@@ -147,30 +147,20 @@ impl<'w, T: Plain> Aggregator<'w, T> {
     pub fn run(
         &mut self,
         produce: impl FnOnce(&mut Producer<'_, 'w, T>) -> Result<()>,
-        handle: impl FnMut(&mut Replies<'_, 'w, T>, Rank, &[T]) -> Result<()>,
-    ) -> Result<()> {
-        self.run_as::<Right>(produce, handle)
-    }
-
-    /// Runs a variant of the protocol, for its checker.
-    #[doc(hidden)]
-    pub fn run_as<V: Variant>(
-        &mut self,
-        produce: impl FnOnce(&mut Producer<'_, 'w, T, V>) -> Result<()>,
-        mut handle: impl FnMut(&mut Replies<'_, 'w, T, V>, Rank, &[T]) -> Result<()>,
+        mut handle: impl FnMut(&mut Replies<'_, 'w, T>, Rank, &[T]) -> Result<()>,
     ) -> Result<()> {
         self.packets.begin()?;
         let mut failed = None;
-        let mut handle = |replies: &mut Replies<'_, 'w, T, V>, from: Rank, items: &[T]| {
+        let mut handle = |replies: &mut Replies<'_, 'w, T>, from: Rank, items: &[T]| {
             if failed.is_none() {
                 failed = handle(replies, from, items).err();
             }
         };
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let mut producer = Producer::<T, V> { packets: &mut self.packets, handle: &mut handle };
+            let mut producer = Producer { packets: &mut self.packets, handle: &mut handle };
             let produced = produce(&mut producer);
             if !self.packets.is_broken() {
-                let finished = self.packets.finish::<V>(&mut handle);
+                let finished = self.packets.finish(&mut handle);
                 self.packets.or_break(finished)?;
             }
             produced
@@ -201,23 +191,23 @@ impl<'w, T: Plain> Aggregator<'w, T> {
     }
 }
 
-type Handle<'a, 'w, T, V> = dyn FnMut(&mut Replies<'_, 'w, T, V>, Rank, &[T]) + 'a;
+type Handle<'a, 'w, T> = dyn FnMut(&mut Replies<'_, 'w, T>, Rank, &[T]) + 'a;
 
 /// Takes the items that a rank produces.
-pub struct Producer<'a, 'w, T, V: Variant = Right> {
+pub struct Producer<'a, 'w, T> {
     packets: &'a mut Packets<'w, T>,
-    handle: &'a mut Handle<'a, 'w, T, V>,
+    handle: &'a mut Handle<'a, 'w, T>,
 }
 
-impl<'w, T: Plain, V: Variant> Producer<'_, 'w, T, V> {
+impl<T: Plain> Producer<'_, '_, T> {
     /// Pushes an item for a member. If it has no room for more, what arrives here is handled until
     /// it has.
     #[inline]
     #[track_caller]
     pub fn push(&mut self, to: Rank, item: T) -> Result<()> {
         let member = self.packets.member(to)?;
-        if self.packets.add::<V>(member, item) {
-            self.packets.send_full::<V>(member, self.handle)?;
+        if self.packets.add(member, item) {
+            self.packets.send_full(member, self.handle)?;
         }
         Ok(())
     }
@@ -226,24 +216,23 @@ impl<'w, T: Plain, V: Variant> Producer<'_, 'w, T, V> {
     /// between two items.
     #[track_caller]
     pub fn progress(&mut self) -> Result<()> {
-        self.packets.receive::<V>(self.handle).map(drop)
+        self.packets.receive(self.handle).map(drop)
     }
 }
 
 /// Takes the items that a handler pushes.
-pub struct Replies<'a, 'w, T, V: Variant = Right> {
+pub struct Replies<'a, 'w, T> {
     packets: &'a mut Packets<'w, T>,
-    variant: std::marker::PhantomData<V>,
 }
 
-impl<'w, T: Plain, V: Variant> Replies<'_, 'w, T, V> {
+impl<T: Plain> Replies<'_, '_, T> {
     /// Pushes an item for a member. It never waits.
     #[inline]
     #[track_caller]
     pub fn push(&mut self, to: Rank, item: T) -> Result<()> {
         let member = self.packets.member(to)?;
-        if self.packets.add::<V>(member, item) {
-            self.packets.queue::<V>(member)?;
+        if self.packets.add(member, item) {
+            self.packets.queue(member)?;
         }
         Ok(())
     }

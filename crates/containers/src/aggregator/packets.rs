@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use farside_fabric::{Error, ErrorClass, Rank, Result};
 use farside_rma::{AwaitedWord, Context, Place, Plain, Team, Window, or_free};
 
-use super::variant::Variant;
+use super::steps;
 use super::{Handle, Packing, Replies};
 
 /// The words of each rank. That the root has found the end of a run:
@@ -230,9 +230,9 @@ impl<'w, T: Plain> Packets<'w, T> {
 
     /// Adds an item to the packet of a member; returns whether that is full now.
     #[inline]
-    pub(super) fn add<V: Variant>(&mut self, member: usize, item: T) -> bool {
+    pub(super) fn add(&mut self, member: usize, item: T) -> bool {
         // At once: when the packet goes, what this item is due to may count as handled already.
-        self.pushed += u64::from(V::COUNTS_PUSHED);
+        self.pushed += u64::from(!self.context().omits(steps::COUNT_PUSHED));
         let filling = &mut self.peers[member].filling;
         filling.push(item);
         filling.len() == self.packing.items
@@ -242,49 +242,50 @@ impl<'w, T: Plain> Packets<'w, T> {
     /// meanwhile is handled.
     #[cold]
     #[track_caller]
-    pub(super) fn send_full<V: Variant>(
+    pub(super) fn send_full(
         &mut self,
         member: usize,
-        handle: &mut Handle<'_, 'w, T, V>,
+        handle: &mut Handle<'_, 'w, T>,
     ) -> Result<()> {
-        self.queue::<V>(member)?;
+        self.queue(member)?;
         loop {
-            self.receive::<V>(handle)?;
-            self.send_waiting::<V>(member)?;
+            self.receive(handle)?;
+            self.send_waiting(member)?;
             if self.peers[member].waiting.is_empty() {
                 return Ok(());
             }
-            self.wait::<V>(&[])?;
+            self.wait(&[])?;
         }
     }
 
     /// Closes the packet of a member that is being filled, and sends it if there is room.
-    pub(super) fn queue<V: Variant>(&mut self, member: usize) -> Result<()> {
+    pub(super) fn queue(&mut self, member: usize) -> Result<()> {
+        let context = self.context();
         let empty = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(self.packing.items));
         let peer = &mut self.peers[member];
         let full = std::mem::replace(&mut peer.filling, empty);
-        if !V::COUNTS_PUSHED {
+        if context.omits(steps::COUNT_PUSHED) {
             self.pushed += full.len() as u64;
         }
         peer.waiting.push_back(full);
-        self.send_waiting::<V>(member)
+        self.send_waiting(member)
     }
 
     /// Closes all packets that are not empty. Returns whether there were any.
-    pub(super) fn queue_all<V: Variant>(&mut self) -> Result<bool> {
+    pub(super) fn queue_all(&mut self) -> Result<bool> {
         let mut any = false;
         for member in 0..self.peers.len() {
             if !self.peers[member].filling.is_empty() {
                 any = true;
-                self.queue::<V>(member)?;
+                self.queue(member)?;
             }
         }
         Ok(any)
     }
 
     /// Sends what waits, as far as there is room.
-    pub(super) fn send_all<V: Variant>(&mut self) -> Result<()> {
-        (0..self.peers.len()).try_for_each(|member| self.send_waiting::<V>(member))
+    pub(super) fn send_all(&mut self) -> Result<()> {
+        (0..self.peers.len()).try_for_each(|member| self.send_waiting(member))
     }
 
     /// Whether everything was sent.
@@ -293,23 +294,24 @@ impl<'w, T: Plain> Packets<'w, T> {
     }
 
     /// Sends packets to a member as long as there is room.
-    fn send_waiting<V: Variant>(&mut self, member: usize) -> Result<()> {
-        let sent = self.try_send::<V>(member);
+    fn send_waiting(&mut self, member: usize) -> Result<()> {
+        let sent = self.try_send(member);
         self.or_break(sent)
     }
 
-    fn try_send<V: Variant>(&mut self, member: usize) -> Result<()> {
+    fn try_send(&mut self, member: usize) -> Result<()> {
         let (context, me) = (self.context(), self.team.index());
+        let (awaits_room, bits) = (!context.omits(steps::AWAIT_ROOM), number_bits(context));
         while !self.peers[member].waiting.is_empty() {
             let room = self.packing.packets as u64;
-            if V::WAITS_FOR_ROOM && self.peers[member].sent - self.peers[member].taken >= room {
+            if awaits_room && self.peers[member].sent - self.peers[member].taken >= room {
                 let taken = context.load(self.own(Self::taken_by(member)))?;
                 self.peers[member].taken = taken;
                 if self.peers[member].sent - taken >= room {
                     return Ok(());
                 }
             }
-            if V::COUNTS_FIRST {
+            if !context.omits(steps::COUNT_FIRST) {
                 self.say()?;
             }
             let peer = &mut self.peers[member];
@@ -319,7 +321,7 @@ impl<'w, T: Plain> Packets<'w, T> {
             let place = self.place_of(me, number);
             let to = self.data.at(rank, place * self.packing.items);
             let signal = self.control.at(rank, self.header(place));
-            context.put_signal(&packet, to, header::<V>(number, packet.len()), signal)?;
+            context.put_signal(&packet, to, header(number, packet.len(), bits), signal)?;
             packet.clear();
             self.spare.push(packet);
         }
@@ -341,19 +343,15 @@ impl<'w, T: Plain> Packets<'w, T> {
     }
 
     /// Handles what has arrived. Returns whether anything has.
-    pub(super) fn receive<V: Variant>(
-        &mut self,
-        handle: &mut Handle<'_, 'w, T, V>,
-    ) -> Result<bool> {
+    pub(super) fn receive(&mut self, handle: &mut Handle<'_, 'w, T>) -> Result<bool> {
         let mut any = false;
         for member in 0..self.peers.len() {
             loop {
-                let taken = self.take::<V>(member);
+                let taken = self.take(member);
                 let Some(count) = self.or_break(taken)? else { break };
                 any = true;
                 let (from, inbox) = (self.peers[member].rank, std::mem::take(&mut self.inbox));
-                let variant = std::marker::PhantomData;
-                handle(&mut Replies { packets: self, variant }, from, &inbox[..count]);
+                handle(&mut Replies { packets: self }, from, &inbox[..count]);
                 self.inbox = inbox;
                 self.handled += count as u64;
             }
@@ -362,12 +360,12 @@ impl<'w, T: Plain> Packets<'w, T> {
     }
 
     /// Copies the next packet of a member into the inbox, if it is there, and returns its length.
-    fn take<V: Variant>(&mut self, member: usize) -> Result<Option<usize>> {
+    fn take(&mut self, member: usize) -> Result<Option<usize>> {
         let (context, me) = (self.context(), self.team.index());
         let Peer { rank, received: number, .. } = self.peers[member];
         let place = self.place_of(member, number);
         let word = context.load(self.own(self.header(place)))?;
-        let Some(count) = length::<V>(word, number) else { return Ok(None) };
+        let Some(count) = length(word, number, number_bits(context)) else { return Ok(None) };
         let packet = self.inbox.get_mut(..count).ok_or_else(|| {
             Error::InvalidArgument(format!("a packet of {rank} has {count} items"))
         })?;
@@ -375,9 +373,9 @@ impl<'w, T: Plain> Packets<'w, T> {
         context.get(from, packet)?;
         self.peers[member].received += 1;
         let taken = self.word(member, Self::taken_by(me));
-        match V::ADDS_TAKEN {
-            true => context.add(taken, 1)?,
-            false => context.signal(taken, number + 1)?,
+        match context.omits(steps::ADD_TAKEN) {
+            false => context.add(taken, 1)?,
+            true => context.signal(taken, number + 1)?,
         }
         Ok(Some(count))
     }
@@ -385,12 +383,13 @@ impl<'w, T: Plain> Packets<'w, T> {
     /// Waits until something has arrived, there is room for something that waits, or one of
     /// `further` words of this rank has changed.
     #[track_caller]
-    pub(super) fn wait<V: Variant>(&mut self, further: &[(usize, u64)]) -> Result<()> {
+    pub(super) fn wait(&mut self, further: &[(usize, u64)]) -> Result<()> {
+        let bits = number_bits(self.context());
         let mut awaited: Vec<(usize, Until)> = vec![(BROKEN, Box::new(|word| word != 0))];
         for (member, peer) in self.peers.iter().enumerate() {
             let (number, taken) = (peer.received, peer.taken);
             let word = self.header(self.place_of(member, number));
-            awaited.push((word, Box::new(move |word| length::<V>(word, number).is_some())));
+            awaited.push((word, Box::new(move |word| length(word, number, bits).is_some())));
             if !peer.waiting.is_empty() {
                 awaited.push((Self::taken_by(member), Box::new(move |now| now != taken)));
             }
@@ -416,17 +415,22 @@ fn has_broken(word: u64) -> Error {
 }
 
 /// The word of a packet. Its number begins again, and what was in its place before has another one.
-fn header<V: Variant>(number: u64, count: usize) -> u64 {
-    narrow::<V>(number + 1) << LENGTH_BITS | count as u64
+fn header(number: u64, count: usize, bits: u32) -> u64 {
+    narrow(number + 1, bits) << LENGTH_BITS | count as u64
 }
 
-fn narrow<V: Variant>(number: u64) -> u64 {
-    number & ((1 << V::NUMBER_BITS) - 1)
+fn narrow(number: u64, bits: u32) -> u64 {
+    number & ((1 << bits) - 1)
+}
+
+/// The bits of a packet's number in its word.
+fn number_bits(context: &Context) -> u32 {
+    if context.omits(steps::WIDEN_NUMBERS) { 2 } else { 32 }
 }
 
 /// The length of packet `number`, if `word` is its.
-fn length<V: Variant>(word: u64, number: u64) -> Option<usize> {
-    let is_it = word >> LENGTH_BITS == narrow::<V>(number + 1);
+fn length(word: u64, number: u64, bits: u32) -> Option<usize> {
+    let is_it = word >> LENGTH_BITS == narrow(number + 1, bits);
     // Zero is what is there before the first packet, and no packet is empty.
     let count = word & u64::from(u32::MAX);
     (is_it && count != 0).then_some(count as usize)
@@ -434,7 +438,6 @@ fn length<V: Variant>(word: u64, number: u64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::variant::{Narrow, Right};
     use super::*;
 
     /// A run begins on no member, or on all, whatever each of them has heard by then.
@@ -462,23 +465,20 @@ mod tests {
     #[test]
     fn words_tell_packets_apart_past_the_end_of_their_numbers() {
         for number in [0, 1, 7, (1 << 32) - 2, (1 << 32) - 1, 1 << 32, (1 << 33) + 5] {
-            assert_eq!(length::<Right>(header::<Right>(number, 3), number), Some(3));
-            assert_eq!(length::<Right>(header::<Right>(number, 3), number + 1), None);
-            assert_eq!(length::<Right>(header::<Right>(number, 3), number + 4), None);
-            assert_eq!(length::<Right>(0, number), None);
+            assert_eq!(length(header(number, 3, 32), number, 32), Some(3));
+            assert_eq!(length(header(number, 3, 32), number + 1, 32), None);
+            assert_eq!(length(header(number, 3, 32), number + 4, 32), None);
+            assert_eq!(length(0, number, 32), None);
         }
-        assert_eq!(
-            length::<Right>(header::<Right>(5, u32::MAX as usize), 5),
-            Some(u32::MAX as usize)
-        );
+        assert_eq!(length(header(5, u32::MAX as usize, 32), 5, 32), Some(u32::MAX as usize));
     }
 
     #[test]
     fn two_bits_tell_three_places_apart() {
         for number in 0..9 {
-            assert_eq!(length::<Narrow>(header::<Narrow>(number, 3), number), Some(3));
+            assert_eq!(length(header(number, 3, 2), number, 2), Some(3));
             for later in 1..4 {
-                assert_eq!(length::<Narrow>(header::<Narrow>(number, 3), number + later), None);
+                assert_eq!(length(header(number, 3, 2), number + later, 2), None);
             }
         }
     }

@@ -15,7 +15,7 @@ use farside_rma::Plain;
 
 use super::Handle;
 use super::packets::{AHEAD, CLOSED, DONE, HANDLED, PUSHED, Packets, REPORTS};
-use super::variant::Variant;
+use super::steps;
 
 /// The member that finds out.
 const ROOT: usize = 0;
@@ -23,8 +23,8 @@ const ROOT: usize = 0;
 impl<'w, T: Plain> Packets<'w, T> {
     /// Handles what arrives until all items of the run are handled.
     #[track_caller]
-    pub(super) fn finish<V: Variant>(&mut self, handle: &mut Handle<'_, 'w, T, V>) -> Result<()> {
-        self.queue_all::<V>()?;
+    pub(super) fn finish(&mut self, handle: &mut Handle<'_, 'w, T>) -> Result<()> {
+        self.queue_all()?;
         self.say()?;
         let context = self.context();
         context.swap(self.own(CLOSED), self.run)?;
@@ -32,11 +32,11 @@ impl<'w, T: Plain> Packets<'w, T> {
         // At least one report of this run comes, from the root itself.
         let mut reports = context.load(self.own(REPORTS))?;
         loop {
-            let moved = self.receive::<V>(handle)?;
-            if moved | self.queue_all::<V>()? {
+            let moved = self.receive(handle)?;
+            if moved | self.queue_all()? {
                 continue;
             }
-            self.send_all::<V>()?;
+            self.send_all()?;
             if self.is_empty() && reported != Some((self.pushed, self.handled)) {
                 self.say()?;
                 reported = Some((self.pushed, self.handled));
@@ -46,7 +46,7 @@ impl<'w, T: Plain> Packets<'w, T> {
                 let come = context.load(self.own(REPORTS))?;
                 if come != reports {
                     reports = come;
-                    if self.is_over::<V>()? {
+                    if self.is_over()? {
                         return self.tell();
                     }
                 }
@@ -55,7 +55,7 @@ impl<'w, T: Plain> Packets<'w, T> {
             if done == self.run {
                 return Ok(());
             }
-            self.wait::<V>(&[(DONE, done), (REPORTS, reports)])?;
+            self.wait(&[(DONE, done), (REPORTS, reports)])?;
         }
     }
 
@@ -69,13 +69,14 @@ impl<'w, T: Plain> Packets<'w, T> {
     }
 
     /// Whether the run is over, which the sum of the reports suggests or not.
-    fn is_over<V: Variant>(&self) -> Result<bool> {
+    fn is_over(&self) -> Result<bool> {
         let (context, members) = (self.context(), 0..self.team.size());
         if context.load(self.own(AHEAD))? != 0 {
             return Ok(false);
         }
+        let awaits_all = !context.omits(steps::AWAIT_ALL);
         for member in members.clone() {
-            if V::AWAITS_ALL && context.load(self.word(member, CLOSED))? != self.run {
+            if awaits_all && context.load(self.word(member, CLOSED))? != self.run {
                 return Ok(false);
             }
         }
@@ -84,7 +85,7 @@ impl<'w, T: Plain> Packets<'w, T> {
                 Ok(sum.wrapping_add(context.load(self.word(member, word))?))
             })
         };
-        Ok(!V::ASKS_ALL || sum(HANDLED)? == sum(PUSHED)?)
+        Ok(context.omits(steps::ASK_ALL) || sum(HANDLED)? == sum(PUSHED)?)
     }
 
     /// Tells all others that the run is over.

@@ -6,10 +6,9 @@ use farside_rma::{Context, Integer, Plain};
 use super::{HashMap, pack, unpack, wrapping_sum};
 use crate::protocol::bucket::Verdict;
 use crate::protocol::many::{ChangeOf, Item};
-use crate::protocol::variant::Variant;
 use crate::protocol::{hash_of, volume_of};
 
-impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
+impl<K: Plain, V: Plain> HashMap<K, V> {
     /// The values of many keys, in their order. What is read travels in one request for each
     /// volume, and a further one where keys collide.
     ///
@@ -90,7 +89,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 }
 
-impl<K: Plain, V: Integer, W: Variant> HashMap<K, V, W> {
+impl<K: Plain, V: Integer> HashMap<K, V> {
     /// Adds to the values of many keys; returns what they were before. See [`HashMap::fetch_add`].
     #[track_caller]
     pub fn fetch_add_all(&self, context: &Context, sums: &[(K, V)]) -> Result<Vec<V>> {

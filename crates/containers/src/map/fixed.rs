@@ -1,13 +1,10 @@
 //! The map of a fixed size.
 
-use std::marker::PhantomData;
-
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, Window, World};
 
 use super::guard::{Guards, Synchronization, check_volumes, guarded};
 use crate::protocol::fixed::{Size, Volume};
-use crate::protocol::variant::{Right, Variant};
 use crate::protocol::{hash_of, volume_of};
 
 /// The hash table of \[RMALOCK16\] section 5.3: 64-bit keys and values in volumes of a fixed size,
@@ -33,12 +30,11 @@ use crate::protocol::{hash_of, volume_of};
 /// .unwrap();
 /// ```
 #[must_use = "a map that is dropped without `free` keeps its memory until the job ends"]
-pub struct FixedMap<W = Right> {
+pub struct FixedMap {
     words: Window<u64>,
     size: Size,
     volumes: Box<[Rank]>,
     guards: Guards,
-    variant: PhantomData<fn() -> W>,
 }
 
 impl FixedMap {
@@ -56,25 +52,13 @@ impl FixedMap {
     }
 
     /// Makes a map of the members of a team with volumes on some of them. Collective over the team.
+    #[track_caller]
     pub fn on(
         team: &Team<'_>,
         volumes: &[Rank],
         (slots, cells): (usize, usize),
         synchronization: &Synchronization,
     ) -> Result<FixedMap> {
-        FixedMap::variant(team, volumes, (slots, cells), synchronization)
-    }
-}
-
-impl<W: Variant> FixedMap<W> {
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn variant(
-        team: &Team<'_>,
-        volumes: &[Rank],
-        (slots, cells): (usize, usize),
-        synchronization: &Synchronization,
-    ) -> Result<FixedMap<W>> {
         check_volumes(team, volumes)?;
         if slots == 0 {
             return Err(Error::InvalidArgument(
@@ -85,7 +69,7 @@ impl<W: Variant> FixedMap<W> {
         let has_volume = volumes.contains(&team.context().rank());
         let words = team.window(if has_volume { size.words() } else { 0 })?;
         let (words, guards) = guarded(team, words, || Guards::new(team, volumes, synchronization))?;
-        Ok(FixedMap { words, size, volumes: volumes.into(), guards, variant: PhantomData })
+        Ok(FixedMap { words, size, volumes: volumes.into(), guards })
     }
 
     /// The value of a key.
@@ -134,14 +118,13 @@ impl<W: Variant> FixedMap<W> {
         volume_of(hash_of(&[stored, 1]), self.volumes.len())
     }
 
-    fn volume<'a>(&'a self, context: &'a Context, at: usize) -> Volume<'a, W> {
+    fn volume<'a>(&'a self, context: &'a Context, at: usize) -> Volume<'a> {
         Volume {
             context,
             words: &self.words,
             size: self.size,
             rank: self.volumes[at],
             locked: self.guards.are_locks(),
-            variant: PhantomData,
         }
     }
 }

@@ -1,13 +1,10 @@
 //! The set of a fixed size.
 
-use std::marker::PhantomData;
-
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, Window, World};
 
 use super::guard::{Guards, Synchronization, check_volumes, guarded};
 use crate::protocol::integers::{Volume, words};
-use crate::protocol::variant::{Right, Variant};
 use crate::protocol::{hash_of, volume_of};
 
 /// The hash table of \[RMALOCK16\] section 5.3 as it is described there: 64-bit integers in volumes
@@ -32,13 +29,12 @@ use crate::protocol::{hash_of, volume_of};
 /// .unwrap();
 /// ```
 #[must_use = "a set that is dropped without `free` keeps its memory until the job ends"]
-pub struct FixedSet<W = Right> {
+pub struct FixedSet {
     words: Window<u64>,
     slots: u64,
     cells: u64,
     volumes: Box<[Rank]>,
     guards: Guards,
-    variant: PhantomData<fn() -> W>,
 }
 
 impl FixedSet {
@@ -63,19 +59,6 @@ impl FixedSet {
         (slots, cells): (usize, usize),
         synchronization: &Synchronization,
     ) -> Result<FixedSet> {
-        FixedSet::variant(team, volumes, (slots, cells), synchronization)
-    }
-}
-
-impl<W: Variant> FixedSet<W> {
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn variant(
-        team: &Team<'_>,
-        volumes: &[Rank],
-        (slots, cells): (usize, usize),
-        synchronization: &Synchronization,
-    ) -> Result<FixedSet<W>> {
         check_volumes(team, volumes)?;
         if slots == 0 {
             return Err(Error::InvalidArgument(
@@ -86,7 +69,7 @@ impl<W: Variant> FixedSet<W> {
         let has_volume = volumes.contains(&team.context().rank());
         let words = team.window(if has_volume { words(slots, cells) } else { 0 })?;
         let (words, guards) = guarded(team, words, || Guards::new(team, volumes, synchronization))?;
-        Ok(FixedSet { words, slots, cells, volumes: volumes.into(), guards, variant: PhantomData })
+        Ok(FixedSet { words, slots, cells, volumes: volumes.into(), guards })
     }
 
     /// Returns whether an integer is in the set.
@@ -132,7 +115,7 @@ impl<W: Variant> FixedSet<W> {
         volume_of(hash_of(&[stored, 1]), self.volumes.len())
     }
 
-    fn volume<'a>(&'a self, context: &'a Context, at: usize) -> Volume<'a, W> {
+    fn volume<'a>(&'a self, context: &'a Context, at: usize) -> Volume<'a> {
         Volume {
             context,
             words: &self.words,
@@ -140,7 +123,6 @@ impl<W: Variant> FixedSet<W> {
             cells: self.cells,
             rank: self.volumes[at],
             locked: self.guards.are_locks(),
-            variant: PhantomData,
         }
     }
 }

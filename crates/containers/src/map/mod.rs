@@ -43,13 +43,12 @@ use farside_rma::{Context, Integer, Plain, Team, Window, World};
 
 use crate::protocol::bucket::{Change, Room, Verdict, Volume};
 use crate::protocol::layout::{COUNT, Layout, entries};
-use crate::protocol::variant::{Right, Variant};
 use crate::protocol::{hash_of, volume_of};
 use guard::{Guards, guarded};
 use words::{pack, unpack, words_of};
 
 #[doc(hidden)]
-pub use crate::protocol::variant;
+pub use crate::protocol::steps;
 pub use fixed::FixedMap;
 pub use fixed_set::FixedSet;
 pub use guard::Synchronization;
@@ -84,7 +83,7 @@ const RESERVE_BYTES_MIN: usize = 1 << 16;
 /// Each rank has one of these, and uses it with one thread at a time. Keys are compared, and
 /// hashed, as the bytes that they are: of floating-point numbers, the two zeros are different keys.
 #[must_use = "a map that is dropped without `free` keeps its memory until the job ends"]
-pub struct HashMap<K, V, W = Right> {
+pub struct HashMap<K, V> {
     words: Window<u64>,
     layout: Layout,
     members: Box<[Rank]>,
@@ -93,7 +92,7 @@ pub struct HashMap<K, V, W = Right> {
     shapes: Box<[Cell<u64>]>,
     /// Room for one operation at a time.
     room: RefCell<Room>,
-    types: PhantomData<fn(K, V) -> W>,
+    types: PhantomData<fn(K, V)>,
 }
 
 impl<K: Plain, V: Plain> HashMap<K, V> {
@@ -117,14 +116,6 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
     /// ```
     #[track_caller]
     pub fn with(team: &Team<'_>, options: &Options) -> Result<HashMap<K, V>> {
-        HashMap::variant(team, options)
-    }
-}
-
-impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn variant(team: &Team<'_>, options: &Options) -> Result<HashMap<K, V, W>> {
         let members: Box<[Rank]> = team.members().into();
         if members.iter().any(|rank| rank.0 >= (1 << 24) - 1) {
             return Err(Error::TooMuch {
@@ -133,7 +124,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
                 limit: (1 << 24) - 1,
             });
         }
-        let (words, layout) = HashMap::<K, V, W>::allocate(team, options)?;
+        let (words, layout) = HashMap::<K, V>::allocate(team, options)?;
         let (words, guards) =
             guarded(team, words, || Guards::new(team, &members, &options.synchronization))?;
         let shapes = members.iter().map(|_| Cell::new(layout.first)).collect();
@@ -417,7 +408,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         if stays { freed } else { self.words.free(&team).and(freed) }
     }
 
-    fn volume<'a>(&'a self, context: &'a Context, at: usize) -> Volume<'a, W> {
+    fn volume<'a>(&'a self, context: &'a Context, at: usize) -> Volume<'a> {
         Volume {
             context,
             words: &self.words,
@@ -425,7 +416,6 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
             rank: self.members[at],
             locked: self.guards.are_locks(),
             shape: &self.shapes[at],
-            variant: PhantomData,
         }
     }
 
@@ -445,7 +435,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 }
 
-impl<K: Plain, V: Plain + Integer, W: Variant> HashMap<K, V, W> {
+impl<K: Plain, V: Plain + Integer> HashMap<K, V> {
     /// Adds to the value of a key, which is zero if there is no entry, and returns what it was
     /// before.
     ///

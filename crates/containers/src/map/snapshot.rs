@@ -9,7 +9,6 @@ use farside_rma::{Plain, Team, or_free};
 use zerocopy::IntoBytes;
 
 use super::{HashMap, Options};
-use crate::protocol::variant::{Right, Variant};
 
 const MAGIC: &[u8; 16] = b"farside map  1\r\n";
 /// The magic, and then the bytes of a key, of a value, and the number of entries.
@@ -17,7 +16,7 @@ const HEADER_BYTES: u64 = 16 + 3 * 8;
 /// How many entries are inserted at a time.
 const BATCH: usize = 4096;
 
-impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
+impl<K: Plain, V: Plain> HashMap<K, V> {
     /// Writes all entries into a file that all members reach by this path. Collective; no rank may
     /// change the map meanwhile.
     ///
@@ -74,7 +73,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
         team: &Team<'_>,
         options: &Options,
         path: impl AsRef<Path>,
-    ) -> Result<HashMap<K, V, Right>> {
+    ) -> Result<HashMap<K, V>> {
         let path = path.as_ref();
         let mut file = None;
         let open = File::open(path).map(|opened| file = Some(BufReader::new(opened)));

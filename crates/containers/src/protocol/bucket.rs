@@ -22,7 +22,6 @@
 //!            also while the table grows, and while a rank dies.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, fence};
 
 use farside_fabric::{Error, PeerState, Rank, Result};
@@ -30,8 +29,8 @@ use farside_rma::{Context, Place, Window};
 
 use super::hash_of;
 use super::layout::{COUNT, Layout, Meta, REMOVED, SHAPE, State, astray, entries};
+use super::steps;
 use super::sweep::Search;
-use super::variant::Variant;
 
 /// After how many cells a reader looks whether the chain that it follows has changed.
 const PATIENCE: usize = 16;
@@ -49,7 +48,7 @@ pub(crate) enum Verdict {
 pub(crate) type Change<'f> = dyn FnMut(Option<&[u64]>, &mut [u64]) -> Verdict + 'f;
 
 /// A volume, as one rank uses it.
-pub(crate) struct Volume<'a, W> {
+pub(crate) struct Volume<'a> {
     pub(crate) context: &'a Context,
     pub(crate) words: &'a Window<u64>,
     pub(crate) layout: &'a Layout,
@@ -60,7 +59,6 @@ pub(crate) struct Volume<'a, W> {
     pub(crate) locked: bool,
     /// How many buckets it had when this rank looked last.
     pub(crate) shape: &'a Cell<u64>,
-    pub(crate) variant: PhantomData<W>,
 }
 
 /// Room for one operation at a time.
@@ -110,7 +108,7 @@ pub(crate) struct Held {
     pub(crate) state: State,
 }
 
-impl<W: Variant> Volume<'_, W> {
+impl Volume<'_> {
     /// Copies the value of the key that is in `room.entry` into `room.old`; false if there is none.
     pub(crate) fn find(&self, hash: u64, room: &mut Room) -> Result<bool> {
         let Room { entry, old: value, cell } = room;
@@ -153,7 +151,7 @@ impl<W: Variant> Volume<'_, W> {
             self.await_holder(bucket, state, holder)?;
             return Ok(Look::Again);
         }
-        if !W::LOOKS_AT_DEPTH {
+        if self.context.omits(steps::LOOK_AT_DEPTH) {
             return Ok(Look::Own);
         }
         let Some(depth) = self.layout.depth(bucket, state) else {
@@ -215,7 +213,7 @@ impl<W: Variant> Volume<'_, W> {
 
     /// Whether a bucket is unchanged since it was in that state.
     pub(crate) fn is_still(&self, bucket: u64, state: State) -> Result<bool> {
-        if self.locked || !W::VALIDATES {
+        if self.locked || self.context.omits(steps::VALIDATE) {
             return Ok(true);
         }
         // What was read before was read before this.
@@ -382,7 +380,7 @@ impl<W: Variant> Volume<'_, W> {
 
     /// What was put lands ahead of what comes.
     pub(crate) fn order(&self) -> Result<()> {
-        if W::ORDERS { self.context.fence() } else { Ok(()) }
+        if self.context.omits(steps::ORDER) { Ok(()) } else { self.context.fence() }
     }
 
     /// Changes the word of a cell of a held bucket. A lost rank's change that comes late finds

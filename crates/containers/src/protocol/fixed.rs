@@ -18,13 +18,11 @@
 //!            volume: 1 get, and for an insert 1 put.
 //! Checked:   `farside check map/fixed`: 3 ranks insert and get colliding keys, all schedules.
 
-use std::marker::PhantomData;
-
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Pair, Place, Window};
 
 use super::hash_of;
-use super::variant::Variant;
+use super::steps;
 
 /// Pairs in an element: key and value; the link, and nothing.
 const ELEMENT: usize = 2;
@@ -46,14 +44,13 @@ impl Size {
 }
 
 /// A volume, as one rank uses it.
-pub(crate) struct Volume<'a, W> {
+pub(crate) struct Volume<'a> {
     pub(crate) context: &'a Context,
     pub(crate) words: &'a Window<u64>,
     pub(crate) size: Size,
     pub(crate) rank: Rank,
     /// Whether a lock of the whole volume is held.
     pub(crate) locked: bool,
-    pub(crate) variant: PhantomData<W>,
 }
 
 /// Where a key is.
@@ -68,7 +65,7 @@ enum Found {
     },
 }
 
-impl<W: Variant> Volume<'_, W> {
+impl Volume<'_> {
     /// The value of a key, which is stored as one more than itself: zero is an empty slot.
     pub(crate) fn get(&self, stored: u64) -> Result<Option<u64>> {
         let slot = self.slot(stored);
@@ -114,7 +111,7 @@ impl<W: Variant> Volume<'_, W> {
                     cell = Some(element);
                     let words = [stored, value, last, 0];
                     self.context.put(&words, self.word(element, 0))?;
-                    if W::ORDERS {
+                    if !self.context.omits(steps::ORDER) {
                         self.context.fence()?;
                     }
                     // Links begin with the first cell of the heap.
@@ -122,7 +119,7 @@ impl<W: Variant> Volume<'_, W> {
                     if self.lead_to(slot, last, link)? {
                         return Ok(None);
                     }
-                    if !W::LOOKS_AGAIN {
+                    if self.context.omits(steps::LOOK_AGAIN) {
                         return self.push(slot, element, link);
                     }
                     known = last;

@@ -21,13 +21,11 @@
 //! Checked:   `farside check map/integers`: 3 ranks insert and look for colliding integers, all
 //!            schedules.
 
-use std::marker::PhantomData;
-
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Place, Window};
 
 use super::hash_of;
-use super::variant::Variant;
+use super::steps;
 
 /// Words of an element: the integer, and the link to the element before it. In a slot of the table
 /// the second word leads to the last element of the heap.
@@ -41,7 +39,7 @@ pub(crate) fn words(slots: u64, cells: u64) -> usize {
 }
 
 /// A volume, as one rank uses it.
-pub(crate) struct Volume<'a, W> {
+pub(crate) struct Volume<'a> {
     pub(crate) context: &'a Context,
     pub(crate) words: &'a Window<u64>,
     pub(crate) slots: u64,
@@ -49,7 +47,6 @@ pub(crate) struct Volume<'a, W> {
     pub(crate) rank: Rank,
     /// Whether a lock of the whole volume is held.
     pub(crate) locked: bool,
-    pub(crate) variant: PhantomData<W>,
 }
 
 /// Whether an integer is in the heap.
@@ -61,7 +58,7 @@ enum Found {
     },
 }
 
-impl<W: Variant> Volume<'_, W> {
+impl Volume<'_> {
     /// Returns whether an integer is there, which is stored as one more than itself: zero is an
     /// empty slot.
     pub(crate) fn contains(&self, stored: u64) -> Result<bool> {
@@ -101,7 +98,7 @@ impl<W: Variant> Volume<'_, W> {
             };
             cell = Some(element);
             self.context.put(&[stored, last], self.word(element, INTEGER))?;
-            if W::ORDERS {
+            if !self.context.omits(steps::ORDER) {
                 self.context.fence()?;
             }
             // Links begin with the first cell of the heap.
@@ -109,7 +106,7 @@ impl<W: Variant> Volume<'_, W> {
             if self.exchange(self.word(slot, LINK), last, link)? == last {
                 return Ok(true);
             }
-            if !W::LOOKS_AGAIN {
+            if self.context.omits(steps::LOOK_AGAIN) {
                 return self.push(slot, element, link);
             }
             known = last;

@@ -26,8 +26,8 @@ use farside_rma::Run;
 
 use super::bucket::{Held, OnUnwind, Seen, Verdict, Volume};
 use super::layout::{COUNT, Meta, REMOVED, State, astray, entries};
+use super::steps;
 use super::sweep::Search;
-use super::variant::Variant;
 
 /// A key of a batch: where its words are, and what came of it.
 pub(crate) struct Item {
@@ -56,7 +56,7 @@ struct Step {
     more: u64,
 }
 
-impl<W: Variant> Volume<'_, W> {
+impl Volume<'_> {
     /// Calls `found` with the number of each key, and its value if there is one.
     pub(crate) fn find_many(
         &self,
@@ -69,7 +69,7 @@ impl<W: Variant> Volume<'_, W> {
             self.walk_all(&mut walks)?;
             // What was read before was read before this.
             fence(Ordering::Acquire);
-            let still = if self.locked || !W::VALIDATES {
+            let still = if self.locked || self.context.omits(steps::VALIDATE) {
                 None
             } else {
                 Some(self.gather(walks.iter().map(|walk| self.layout.state(walk.held.bucket)), 1)?)
@@ -142,20 +142,22 @@ impl<W: Variant> Volume<'_, W> {
         let mut walks = Vec::new();
         let mut is_stale = false;
         let mut busy = None;
+        let (looks_once, looks_at_depth) =
+            (!self.context.omits(steps::LOOK_ONCE), !self.context.omits(steps::LOOK_AT_DEPTH));
         let mut first_looks = HashMap::new();
         let mut left = Vec::new();
         for (&(item, bucket), &word) in pending.iter().zip(&states) {
             // Another rank may have changed the bucket since a key before this one was looked at.
             // What that one found counts for all: it goes first.
             let first_look = *first_looks.entry(bucket).or_insert(State(word));
-            let state = if W::LOOKS_ONCE { first_look } else { State(word) };
+            let state = if looks_once { first_look } else { State(word) };
             if let Some(holder) = state.holder().filter(|_| !self.locked) {
                 busy.get_or_insert((bucket, state, holder));
                 left.push((item, bucket));
                 continue;
             }
             let depth = self.layout.depth(bucket, state).ok_or_else(|| self.broken(bucket))?;
-            match astray(item.hash, bucket, depth).filter(|_| W::LOOKS_AT_DEPTH) {
+            match astray(item.hash, bucket, depth).filter(|_| looks_at_depth) {
                 Some(other) => {
                     is_stale = true;
                     left.push((item, other));
@@ -404,7 +406,7 @@ impl Puts {
         self.words.extend_from_slice(words);
     }
 
-    fn send<W: Variant>(&self, volume: &Volume<'_, W>) -> Result<()> {
+    fn send(&self, volume: &Volume<'_>) -> Result<()> {
         if self.runs.is_empty() {
             Ok(())
         } else {

@@ -6,9 +6,8 @@ pub(crate) mod integers;
 pub(crate) mod layout;
 pub(crate) mod many;
 pub(crate) mod split;
+pub mod steps;
 pub(crate) mod sweep;
-#[doc(hidden)]
-pub mod variant;
 
 /// A number that every bit of the words goes into. It is the same on every rank, and nothing relies
 /// on it from one version to the next.

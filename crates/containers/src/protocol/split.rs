@@ -22,14 +22,14 @@ use farside_fabric::{Error, Rank, Result};
 use super::bucket::{Held, Seen, Volume};
 use super::hash_of;
 use super::layout::{CLAIM, Meta, SHAPE, State, astray};
+use super::steps;
 use super::sweep::Search;
-use super::variant::Variant;
 
 /// How many buckets are split at a time: more than entries that come with it, so that the table
 /// catches up.
 const SPLITS: u64 = 2;
 
-impl<W: Variant> Volume<'_, W> {
+impl Volume<'_> {
     /// Splits buckets if there are more than so many entries for each, and no other rank does.
     pub(crate) fn grow(&self, count: i64) -> Result<()> {
         let is_roomy = |shape: u64| count <= shape as i64;
@@ -155,7 +155,8 @@ impl<W: Variant> Volume<'_, W> {
         }
         let (mut held, at) = (*held, self.layout.state(held.bucket));
         let deeper = |state: State| state.with_depth(level + 1).released(true);
-        if W::MARKS_SPLITS {
+        let marks = !self.context.omits(steps::MARK_SPLIT);
+        if marks {
             // From now on a rank that is lost leaves entries that are astray, and none that are
             // missing. Under a lock nobody mends them, and all look elsewhere for them.
             let marked = if self.locked { deeper(held.state) } else { held.state.splitting() };
@@ -166,7 +167,7 @@ impl<W: Variant> Volume<'_, W> {
         for seen in moving {
             self.turn(seen.at, seen.meta, seen.meta.emptied())?;
         }
-        if self.locked && W::MARKS_SPLITS {
+        if self.locked && marks {
             return Ok(());
         }
         self.order()?;
@@ -179,7 +180,7 @@ impl<W: Variant> Volume<'_, W> {
             let state = State(self.context.load(self.at(self.layout.state(other)))?);
             // The lost rank's own attempt may come in between.
             if let Some(held) = self.try_hold(other, state)? {
-                return Ok((held, state == State(0) || !W::ABANDONS));
+                return Ok((held, state == State(0) || self.context.omits(steps::ABANDON)));
             }
         }
     }
@@ -250,7 +251,7 @@ impl<W: Variant> Volume<'_, W> {
             seen.meta.is_occupied()
                 && hash_of(&seen.entry[..self.layout.key_words]) & mask == bucket
         };
-        if W::ABANDONS {
+        if !self.context.omits(steps::ABANDON) {
             let kept = chain.iter().filter(|seen| stays(seen)).map(|seen| &seen.entry[..]);
             let cells = (&[bucket][..], Search::Everywhere);
             let next = self.fill_cells(&kept.collect::<Vec<_>>(), 0, cells)?;

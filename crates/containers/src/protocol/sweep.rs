@@ -22,7 +22,7 @@ use farside_fabric::Result;
 
 use super::bucket::{Seen, Volume};
 use super::layout::{COUNT, FREE, Meta, SWEPT, State, TAKEN, VAIN, moment};
-use super::variant::Variant;
+use super::steps;
 
 /// How many buckets are read at a time.
 const BUCKETS: u64 = 32;
@@ -36,7 +36,7 @@ pub(crate) enum Search {
     Nearby,
 }
 
-impl<W: Variant> Volume<'_, W> {
+impl Volume<'_> {
     /// Takes so many cells of the heap that nothing leads to, or none. This rank holds the `busy`
     /// buckets, of which there is at least one, and relies on what it has read of them.
     pub(crate) fn take_cells(
@@ -151,7 +151,8 @@ impl<W: Variant> Volume<'_, W> {
             None => return Ok(false),
         };
         let turned = turns.iter().try_for_each(|&(at, from, to)| self.turn(at, from, to));
-        self.release(&held, held.state.released(W::SWEEPS_HELD))?;
+        let shows = !self.context.omits(steps::SHOW_SWEEP);
+        self.release(&held, held.state.released(shows))?;
         turned?;
         found.extend(taken);
         // A rank that was led astray by these cells has not looked through all of the chain.

@@ -6,7 +6,6 @@ mod synchronization;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -21,7 +20,6 @@ use crate::epoch_state::EpochState;
 use crate::message::{Accumulation, Operation};
 use crate::published::{self, Published};
 use crate::two_sided::TwoSided;
-use crate::variant::{Right, Variant};
 
 pub use farside_fabric::Op;
 pub use operations::Request;
@@ -132,7 +130,7 @@ impl Options {
 ///
 /// See the [crate's page](crate) for how to use one. It belongs to the thread that made it.
 #[must_use = "a window that is dropped without `free` stays allocated until the job ends"]
-pub struct Window<'t, V: Variant = Right> {
+pub struct Window<'t> {
     team: Team<'t>,
     context: &'t Context,
     memory: Memory<u8>,
@@ -150,7 +148,6 @@ pub struct Window<'t, V: Variant = Right> {
     /// Its name, if the program has given it one.
     name: OnceCell<String>,
     queue: RefCell<VecDeque<(Rank, u64, Answer<'t>)>>,
-    variant: PhantomData<V>,
 }
 
 /// A member's part: how many bytes a displacement counts, and how many bytes there are.
@@ -269,7 +266,13 @@ impl<'t> Window<'t> {
         bytes: usize,
         options: Options,
     ) -> Result<Window<'t>> {
-        Window::allocate_as(team, bytes, options)
+        let team = team.into();
+        let (memory, parts) = or_free(
+            team.window::<u8>(bytes)?,
+            |memory| memory.free(&team),
+            |memory| Parts::new(&team, memory, &options),
+        )?;
+        Ok(Window::of(team, memory, parts, &options))
     }
 
     /// A window over memory that is there already. Collective over the team that allocated it.
@@ -299,26 +302,8 @@ impl<'t> Window<'t> {
     ) -> Result<Window<'t>> {
         Window::over(team.into(), memory.cast()?, options)
     }
-}
 
-impl<'t, V: Variant> Window<'t, V> {
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn allocate_as(
-        team: impl Into<Team<'t>>,
-        bytes: usize,
-        options: Options,
-    ) -> Result<Window<'t, V>> {
-        let team = team.into();
-        let (memory, parts) = or_free(
-            team.window::<u8>(bytes)?,
-            |memory| memory.free(&team),
-            |memory| Parts::new(&team, memory, &options),
-        )?;
-        Ok(Window::of(team, memory, parts, &options))
-    }
-
-    fn over(team: Team<'t>, memory: Memory<u8>, options: Options) -> Result<Window<'t, V>> {
+    fn over(team: Team<'t>, memory: Memory<u8>, options: Options) -> Result<Window<'t>> {
         if memory.members() != team.members() {
             return Err(Error::InvalidState(
                 "memory is attached by the team that allocated it, not by another".into(),
@@ -328,12 +313,7 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok(Window::of(team, memory, parts, &options))
     }
 
-    fn of(
-        team: Team<'t>,
-        memory: Memory<u8>,
-        parts: Parts<'t>,
-        options: &Options,
-    ) -> Window<'t, V> {
+    fn of(team: Team<'t>, memory: Memory<u8>, parts: Parts<'t>, options: &Options) -> Window<'t> {
         let Parts { parts, members, passive, active } = parts;
         let context = team.context();
         let allowed = context.job().caps.outstanding_max.max(1);
@@ -350,13 +330,12 @@ impl<'t, V: Variant> Window<'t, V> {
             underway: RefCell::default(),
             queue: RefCell::default(),
             name: OnceCell::new(),
-            variant: PhantomData,
             team,
         }
     }
 
     /// Gives the window a name that viewers show.
-    pub fn named(self, name: &str) -> Window<'t, V> {
+    pub fn named(self, name: &str) -> Window<'t> {
         self.context.note_name(self.memory.segment(), 0, name);
         // The first name stays, as with viewers.
         let _ = self.name.set(name.to_owned());
@@ -507,6 +486,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Waits for all answers of a target, or of all.
+    #[inline]
     fn finish(&self, target: Option<Rank>) -> Result<()> {
         self.finish_those(target, |_| true)
     }

@@ -11,7 +11,6 @@ use crate::epoch_state::Effect;
 use crate::message::{Accumulation, Operation};
 use crate::mode::Mode;
 use crate::two_sided::{Queued, TwoSided};
-use crate::variant::Variant;
 use crate::window::Answer;
 
 /// Returns the fetching atomic of an operation.
@@ -55,7 +54,7 @@ impl Request {
     }
 }
 
-impl<'t, V: Variant> Window<'t, V> {
+impl<'t> Window<'t> {
     /// Writes `data` to a target, from displacement `at` on. `data` may be reused at once; it has
     /// landed when the epoch ends, or after a flush.
     #[inline]

@@ -11,8 +11,8 @@ use farside_rma::{Place, Purpose, WaitOptions};
 use super::{Passive, Window};
 use crate::fault::Fault;
 use crate::mode::Mode;
+use crate::steps;
 use crate::two_sided::{Queued, TwoSided};
-use crate::variant::Variant;
 
 /// The time for which a rank waits for another in an active epoch before it looks whether that one
 /// can still come.
@@ -27,7 +27,7 @@ struct Partner {
     instead: &'static str,
 }
 
-impl<'t, V: Variant> Window<'t, V> {
+impl<'t> Window<'t> {
     /// Begins a passive access epoch to one target, in the given mode.
     ///
     /// In a direct design it returns when this rank has the lock. In the two-sided design nothing
@@ -166,7 +166,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// rank needs it.
     pub fn progress(&self) -> Result<()> {
         match &self.passive {
-            Passive::TwoSided(two_sided) => two_sided.serve::<V>(&self.team, &self.memory),
+            Passive::TwoSided(two_sided) => two_sided.serve(&self.team, &self.memory),
             _ => Ok(()),
         }
     }
@@ -176,7 +176,7 @@ impl<'t, V: Variant> Window<'t, V> {
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         match &self.passive {
-            Passive::TwoSided(two_sided) => two_sided.barrier::<V>(&self.team, &self.memory),
+            Passive::TwoSided(two_sided) => two_sided.barrier(&self.team, &self.memory),
             _ => self.team.barrier(),
         }
     }
@@ -250,7 +250,7 @@ impl<'t, V: Variant> Window<'t, V> {
         }
         self.state.end_idle_fence();
         let origins = self.context.noted(self.group(origins))?;
-        self.noting(self.active.post::<V>(self.context, &origins))?;
+        self.noting(self.active.post(self.context, &origins))?;
         *self.state.posted.borrow_mut() = Some(origins);
         Ok(())
     }
@@ -265,7 +265,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let targets = self.context.noted(self.group(targets))?;
         let awaited =
             self.noting(self.active.start(self.context, &targets, self.state.checks()))?;
-        if V::AWAITS_POSTS {
+        if !self.context.omits(steps::AWAIT_POSTS) {
             for ((word, number), &member) in awaited.into_iter().zip(&targets) {
                 let did = "started an access epoch to";
                 let instead = "posting one for it";
@@ -285,7 +285,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let targets = self.context.noted(targets.ok_or(fault))?;
         // The targets wait for this rank also if an answer of it is an error.
         let finished = self.finish(None);
-        self.noting(self.active.complete::<V>(self.context, &targets)).and(finished)
+        self.noting(self.active.complete(self.context, &targets)).and(finished)
     }
 
     /// Ends the exposure epoch of [`Window::post`]: returns when its origins have completed.
@@ -296,7 +296,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let origins = self.state.posted.borrow_mut().take();
         let fault = Fault::NotOpen { call: "wait", begin: "post" };
         let origins = self.context.noted(origins.ok_or(fault))?;
-        if V::AWAITS_ORIGINS {
+        if !self.context.omits(steps::AWAIT_ORIGINS) {
             let awaited = self.active.completions(self.context, &origins);
             for ((word, number), &member) in awaited.into_iter().zip(&origins) {
                 let did = "posted an exposure epoch for";
@@ -347,7 +347,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let purpose = Purpose::new(ActivityKind::Lock, "epoch").of(segment, lock);
         match &self.passive {
             Passive::Direct(direct) => {
-                self.noting(direct.lock::<V>(self.context, target, mode, purpose))?;
+                self.noting(direct.lock(self.context, target, mode, purpose))?;
             }
             other => {
                 let _doing = self.context.begin(purpose);
@@ -370,10 +370,10 @@ impl<'t, V: Variant> Window<'t, V> {
     ) -> Result<()> {
         match passive {
             Passive::Backoff(backoff) => {
-                self.noting(backoff.lock::<V>(self.context, target, mode))?;
+                self.noting(backoff.lock(self.context, target, mode))?;
             }
             Passive::Published(published) => {
-                self.noting(published.lock::<V>(self.context, target, mode))?;
+                self.noting(published.lock(self.context, target, mode))?;
             }
             Passive::TwoSided(two_sided) => two_sided.open(member, mode),
             Passive::Direct(_) => {}
@@ -397,7 +397,7 @@ impl<'t, V: Variant> Window<'t, V> {
                 if !self.has_answers.get() && self.context.flushes_by_atomic(target) =>
             {
                 self.state.set_lock(member, None);
-                self.noting(direct.unlock::<V>(self.context, target, mode))
+                self.noting(direct.unlock(self.context, target, mode))
             }
             Passive::TwoSided(two_sided) => self.close_two_sided(two_sided, member, target),
             _ => self.complete_and_release(member, target, mode),
@@ -410,15 +410,16 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline(never)]
     #[track_caller]
     fn complete_and_release(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
+        let flushes = !self.context.omits(steps::FLUSH);
         let completed = match &self.passive {
-            _ if !V::FLUSHES => Ok(()),
+            _ if !flushes => Ok(()),
             Passive::Direct(_) => self.finish_reads(target).and(self.own_fence()),
             _ => self.finish(Some(target)).and(self.context.flush(target)),
         };
         self.state.set_lock(member, None);
         // The lock is released even if something was lost, so that others find out, too.
         match &self.passive {
-            Passive::Direct(direct) => self.noting(direct.unlock::<V>(self.context, target, mode)),
+            Passive::Direct(direct) => self.noting(direct.unlock(self.context, target, mode)),
             Passive::Backoff(backoff) => self.noting(backoff.unlock(self.context, target, mode)),
             Passive::Published(published) => {
                 self.noting(published.unlock(self.context, target, mode))
@@ -426,7 +427,7 @@ impl<'t, V: Variant> Window<'t, V> {
             Passive::TwoSided(_) => Ok(()),
         }?;
         completed?;
-        if V::FLUSHES { self.finish(Some(target)).and(self.context.flush(target)) } else { Ok(()) }
+        if flushes { self.finish(Some(target)).and(self.context.flush(target)) } else { Ok(()) }
     }
 
     /// A fence of the window's own, not of the program's, whose place it does not bear: a checker
@@ -438,13 +439,13 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline(never)]
     fn close_two_sided(&self, two_sided: &TwoSided<'t>, member: usize, target: Rank) -> Result<()> {
         let escalated = if two_sided.fits(member) { Ok(()) } else { self.escalate(member) };
-        let completed = match two_sided.queues(member) || !V::FLUSHES {
+        let completed = match two_sided.queues(member) || self.context.omits(steps::FLUSH) {
             true => Ok(()),
             false => self.finish(Some(target)).and(self.context.flush(target)),
         };
         self.state.set_lock(member, None);
         // The lock is released even if something was lost, so that others find out, too.
-        let closed = two_sided.close::<V>(&self.team, &self.memory, member);
+        let closed = two_sided.close(&self.team, &self.memory, member);
         escalated.and(completed).and(closed)
     }
 
@@ -478,7 +479,7 @@ impl<'t, V: Variant> Window<'t, V> {
             return Ok(());
         }
         let target = self.members()[member];
-        let queued = two_sided.escalate::<V>(&self.team, &self.memory, member)?;
+        let queued = two_sided.escalate(&self.team, &self.memory, member)?;
         let issue =
             |queued: Queued<'t>| self.issue(target, &queued.operation, queued.answer.as_ref());
         // Every one is issued, also after one has failed.
@@ -502,7 +503,8 @@ impl<'t, V: Variant> Window<'t, V> {
         // Also if a put has failed, because its target is lost, the others wait for this member,
         // and what they begin, or end, it does with them.
         let finished = self.finish(None);
-        let flushed = if V::FLUSHES { self.context.flush_all() } else { Ok(()) };
+        let flushed =
+            if self.context.omits(steps::FLUSH) { Ok(()) } else { self.context.flush_all() };
         let checked = match self.state.checks() {
             true => self
                 .active
@@ -514,7 +516,7 @@ impl<'t, V: Variant> Window<'t, V> {
             // The member that does not match has an error, too, or waits until this one has ended.
             return checked;
         }
-        if V::MEETS {
+        if !self.context.omits(steps::MEET) {
             self.barrier()?;
         }
         self.state.set_fenced(begins);
@@ -528,7 +530,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let Partner { member, did, instead } = partner;
         let until = |seen: u64| seen >= number;
         if let Passive::TwoSided(two_sided) = &self.passive {
-            return two_sided.wait::<V>(&self.team, &self.memory, member, word, until).map(drop);
+            return two_sided.wait(&self.team, &self.memory, member, word, until).map(drop);
         }
         let timeout = self.state.checks().then_some(LOOK_AFTER);
         loop {

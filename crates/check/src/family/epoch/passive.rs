@@ -3,7 +3,7 @@
 use farside::epoch::{Design, LockAgent, Mode, Options, Window};
 use farside::sim::{Policy, staged};
 use farside::{Error, Rank, Result, World};
-use farside_epoch::variant::{self, Right, Variant};
+use farside_epoch::steps;
 
 use crate::check::{Check, Setup, Subject};
 use crate::property::{Inside, Promise};
@@ -24,25 +24,23 @@ enum Base {
     TwoSided,
 }
 
-fn make<'w, V: Variant>(world: &'w World, base: Base) -> Result<Window<'w, V>> {
+fn make(world: &World, base: Base) -> Result<Window<'_>> {
     let options = match base {
         Base::Direct(polls) => Options::new().polls(polls),
-        Base::Backoff => Options::new().design(Design::Backoff(LockAgent::variant::<V>(world)?)),
-        Base::Published => {
-            Options::new().design(Design::Published(LockAgent::variant::<V>(world)?))
-        }
+        Base::Backoff => Options::new().design(Design::Backoff(LockAgent::new(world)?)),
+        Base::Published => Options::new().design(Design::Published(LockAgent::new(world)?)),
         Base::TwoSided => Options::new().design(Design::TWO_SIDED),
     };
-    Window::allocate_as(world, 16, options.unit(8))
+    Window::allocate(world, 16, options.unit(8))
 }
 
 /// Every rank visits the part of the last rank.
-fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
+fn visits(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let (rounds, watch) = (setup.rounds, Inside::default());
         Subject::new(staged(move |world: &World, start: &dyn Fn()| {
             watch.clear();
-            let window = make::<V>(world, base)?;
+            let window = make(world, base)?;
             start();
             for _ in 0..rounds {
                 for role in roles[world.rank().index() % roles.len()].chars() {
@@ -61,12 +59,7 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
 }
 
 /// Enters, looks once, and leaves.
-fn peep<V: Variant>(
-    world: &World,
-    window: &Window<'_, V>,
-    watch: &Inside,
-    mode: Mode,
-) -> Result<()> {
+fn peep(world: &World, window: &Window<'_>, watch: &Inside, mode: Mode) -> Result<()> {
     let (me, target, writes) = (world.rank(), Rank(world.size() - 1), mode == Mode::Exclusive);
     window.lock(target, mode)?;
     if writes {
@@ -91,12 +84,7 @@ fn peep<V: Variant>(
     window.unlock(target)
 }
 
-fn visit<V: Variant>(
-    world: &World,
-    window: &Window<'_, V>,
-    watch: &Inside,
-    role: char,
-) -> Result<()> {
+fn visit(world: &World, window: &Window<'_>, watch: &Inside, role: char) -> Result<()> {
     let (me, target) = (world.rank(), Rank(world.size() - 1));
     match role {
         'w' => write(world, window, watch),
@@ -131,7 +119,7 @@ fn visit<V: Variant>(
 }
 
 /// Writes what it has read and one more, as a writer that must be alone.
-fn write<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Inside) -> Result<()> {
+fn write(world: &World, window: &Window<'_>, watch: &Inside) -> Result<()> {
     let (me, target) = (world.rank(), Rank(world.size() - 1));
     window.lock(target, Mode::Exclusive)?;
     let seen = window.get::<u64>(target, 0, 1)?;
@@ -160,12 +148,7 @@ fn write<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Inside) -> R
 }
 
 /// Reads both words, as a reader that may meet readers; in an epoch of one target or of all.
-fn read<V: Variant>(
-    world: &World,
-    window: &Window<'_, V>,
-    watch: &Inside,
-    all: bool,
-) -> Result<()> {
+fn read(world: &World, window: &Window<'_>, watch: &Inside, all: bool) -> Result<()> {
     let (me, target) = (world.rank(), Rank(world.size() - 1));
     if all {
         window.lock_all()?
@@ -191,7 +174,7 @@ fn read<V: Variant>(
 }
 
 /// Reads both words of its own part by itself, in an epoch of all targets.
-fn read_own<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Inside) -> Result<()> {
+fn read_own(world: &World, window: &Window<'_>, watch: &Inside) -> Result<()> {
     let (me, mut first, mut second) = (world.rank(), [0u64], [0u64]);
     window.lock_all()?;
     watch.readers.set(watch.readers.get() + 1);
@@ -219,8 +202,8 @@ const BARRIERS: Roles = &["bb", "bb"];
 const MANY: Roles = &["w", "r", "wr", "a", "w", "rw", "a", "r"];
 const PCT: Policy = Policy::Pct { depth: 3 };
 
-fn check<V: Variant>(name: &'static str, about: &'static str, base: Base, roles: Roles) -> Check {
-    Check::new(name, about, visits::<V>(base, roles)).setup(Setup::new(roles.len() as u32))
+fn check(name: &'static str, about: &'static str, base: Base, roles: Roles) -> Check {
+    Check::new(name, about, visits(base, roles)).setup(Setup::new(roles.len() as u32))
 }
 
 const EXCLUSIVE: &str = "three writers of one target";
@@ -234,36 +217,23 @@ macro_rules! design {
         let base = $base;
         let setup = |ranks: u32| -> Setup { $setup(ranks) };
         vec![
-            check::<Right>(concat!("epoch/", $name, "-exclusive"), EXCLUSIVE, base, THREE_WRITERS)
+            check(concat!("epoch/", $name, "-exclusive"), EXCLUSIVE, base, THREE_WRITERS)
                 .setup(setup(3)),
-            check::<Right>(concat!("epoch/", $name, "-writers"), MIXED_W, base, WRITERS)
-                .setup(setup(3)),
-            check::<Right>(concat!("epoch/", $name, "-readers"), MIXED_R, base, READERS)
-                .setup(setup(3)),
-            check::<Right>(
+            check(concat!("epoch/", $name, "-writers"), MIXED_W, base, WRITERS).setup(setup(3)),
+            check(concat!("epoch/", $name, "-readers"), MIXED_R, base, READERS).setup(setup(3)),
+            check(
                 concat!("epoch/", $name, "-twice"),
                 "an origin comes again, in another mode",
                 base,
                 TWICE,
             )
             .setup(setup(2)),
-            check::<Right>(
-                concat!("epoch/", $name, "-pairs"),
-                "epochs without a flush",
-                base,
-                MESSAGES,
-            )
-            .setup(setup(3)),
-            check::<Right>(concat!("epoch/", $name, "-death"), DIES, base, PAIR)
-                .setup(setup(2).deaths(1)),
-            check::<Right>(
-                concat!("epoch/", $name, "-8"),
-                "many ranks on three levels",
-                base,
-                MANY,
-            )
-            .setup(Setup::new(8).topology("rack:2,node:2,socket:2").rounds(2))
-            .policy(PCT, 300),
+            check(concat!("epoch/", $name, "-pairs"), "epochs without a flush", base, MESSAGES)
+                .setup(setup(3)),
+            check(concat!("epoch/", $name, "-death"), DIES, base, PAIR).setup(setup(2).deaths(1)),
+            check(concat!("epoch/", $name, "-8"), "many ranks on three levels", base, MANY)
+                .setup(Setup::new(8).topology("rack:2,node:2,socket:2").rounds(2))
+                .policy(PCT, 300),
         ]
     }};
 }
@@ -275,8 +245,8 @@ fn far(ranks: u32) -> Setup {
 pub(super) fn checks() -> Vec<Check> {
     let mut checks = design!("direct", Base::Direct(1), Setup::new);
     checks.extend(design!("direct-asleep", Base::Direct(0), far));
-    let backoff = |name, about, roles| check::<Right>(name, about, Base::Backoff, roles);
-    let published = |name, about, roles| check::<Right>(name, about, Base::Published, roles);
+    let backoff = |name, about, roles| check(name, about, Base::Backoff, roles);
+    let published = |name, about, roles| check(name, about, Base::Published, roles);
     checks.extend([
         backoff("epoch/backoff-exclusive", EXCLUSIVE, THREE_WRITERS),
         backoff("epoch/backoff-writers", MIXED_W, &["W", "R", "W"]),
@@ -299,7 +269,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]);
     checks.extend(design!("two-sided", Base::TwoSided, far));
     checks.push(
-        check::<Right>(
+        check(
             "epoch/two-sided-barriers",
             "barriers in a row: the signals of two of them are on their way",
             Base::TwoSided,
@@ -308,7 +278,7 @@ pub(super) fn checks() -> Vec<Check> {
         .setup(far(2)),
     );
     checks.push(
-        check::<Right>(
+        check(
             "epoch/direct-looks",
             "what was started is complete when its origin looks, or is not",
             Base::Direct(1),
@@ -317,17 +287,17 @@ pub(super) fn checks() -> Vec<Check> {
         .setup(Setup::new(2).looks()),
     );
     checks.push(
-        check::<Right>("epoch/direct-death-readers", DIES, Base::Direct(0), &["W", "R", "R"])
+        check("epoch/direct-death-readers", DIES, Base::Direct(0), &["W", "R", "R"])
             .setup(Setup::new(3).deaths(1))
             .small(Setup::new(2).deaths(1)),
     );
-    checks.push(check::<Right>(
+    checks.push(check(
         "epoch/direct-all",
         "epochs of all targets, and a writer",
         Base::Direct(1),
         &["w", "a"],
     ));
-    checks.push(check::<Right>(
+    checks.push(check(
         "epoch/direct-all-own",
         "a target that reads its own part in an epoch of all, and a writer",
         Base::Direct(1),
@@ -344,39 +314,33 @@ const STEPS: &str = "looks whether a target is free, and then takes it";
 
 fn mutants_of_published() -> Vec<Check> {
     vec![
-        check::<variant::WithoutFlush>(
-            "epoch/published-without-flush",
-            FLUSH,
-            Base::Published,
-            &["w", "w"],
-        )
-        .mutant(Promise::Visibility, "was written"),
-        check::<variant::InTwoSteps>(
-            "epoch/published-in-two-steps",
-            STEPS,
-            Base::Published,
-            &["w", "w"],
-        )
-        .mutant(Promise::Exclusion, "meets the writer"),
-        check::<variant::WithoutGrant>(
+        check("epoch/published-without-flush", FLUSH, Base::Published, &["w", "w"])
+            .omitting(steps::FLUSH)
+            .mutant(Promise::Visibility, "was written"),
+        check("epoch/published-in-two-steps", STEPS, Base::Published, &["w", "w"])
+            .omitting(steps::TAKE_AT_ONCE)
+            .mutant(Promise::Exclusion, "meets the writer"),
+        check(
             "epoch/published-without-grant",
             "the agent lets its queue in without a word",
             Base::Published,
             &["W", "R"],
         )
+        .omitting(steps::GRANT)
         .mutant(Promise::Progress, "has already left"),
-        check::<variant::WithoutCount>(
+        check(
             "epoch/published-without-count",
             "the agent frees a target when the first reader leaves",
             Base::Published,
             &["R", "W", "R"],
         )
+        .omitting(steps::COUNT)
         .mutant(Promise::Exclusion, "meets 1 readers inside"),
     ]
 }
 
 fn mutant_of_barriers() -> Check {
-    check::<variant::StoresBarriers>(
+    check(
         "epoch/two-sided-stores-barriers",
         "lets the signal of an old barrier land on that of a newer one",
         Base::TwoSided,
@@ -384,74 +348,70 @@ fn mutant_of_barriers() -> Check {
     )
     .setup(far(2))
     .unordered(crate::family::IS_THE_FAULT)
+    .omitting(steps::ADD_BARRIERS)
     .mutant(Promise::Progress, "has already left")
 }
 
 fn mutants() -> Vec<Check> {
     let direct = Base::Direct(0);
     vec![
-        check::<variant::WithoutFlush>("epoch/direct-without-flush", FLUSH, direct, &["w", "w"])
+        check("epoch/direct-without-flush", FLUSH, direct, &["w", "w"])
+            .omitting(steps::FLUSH)
             .mutant(Promise::Visibility, "was written"),
-        check::<variant::WithoutFlush>(
-            "epoch/backoff-without-flush",
-            FLUSH,
-            Base::Backoff,
-            &["w", "w"],
-        )
-        .mutant(Promise::Visibility, "was written"),
-        check::<variant::WithoutFlush>(
-            "epoch/two-sided-without-flush",
-            FLUSH,
-            Base::TwoSided,
-            &["p", "g"],
-        )
-        .setup(far(2))
-        .mutant(Promise::Visibility, "of one epoch"),
-        check::<variant::InTwoSteps>("epoch/direct-in-two-steps", STEPS, direct, &["w", "w"])
+        check("epoch/backoff-without-flush", FLUSH, Base::Backoff, &["w", "w"])
+            .omitting(steps::FLUSH)
+            .mutant(Promise::Visibility, "was written"),
+        check("epoch/two-sided-without-flush", FLUSH, Base::TwoSided, &["p", "g"])
+            .setup(far(2))
+            .omitting(steps::FLUSH)
+            .mutant(Promise::Visibility, "of one epoch"),
+        check("epoch/direct-in-two-steps", STEPS, direct, &["w", "w"])
+            .omitting(steps::TAKE_AT_ONCE)
             .mutant(Promise::Exclusion, "meets the writer"),
-        check::<variant::InTwoSteps>(
-            "epoch/backoff-in-two-steps",
-            STEPS,
-            Base::Backoff,
-            &["w", "w"],
-        )
-        .mutant(Promise::Exclusion, "meets the writer"),
-        check::<variant::WithoutWithdrawing>(
+        check("epoch/backoff-in-two-steps", STEPS, Base::Backoff, &["w", "w"])
+            .omitting(steps::TAKE_AT_ONCE)
+            .mutant(Promise::Exclusion, "meets the writer"),
+        check(
             "epoch/direct-without-withdrawing",
             "a reader stays inside that has come too late",
             direct,
             PAIR,
         )
+        .omitting(steps::WITHDRAW)
         .mutant(Promise::Exclusion, "meets the writer"),
-        check::<variant::WithoutGrant>(
+        check(
             "epoch/direct-without-grant",
             "leaves without a word to the first of the queue",
             direct,
             &["w", "w"],
         )
+        .omitting(steps::GRANT)
         .mutant(Promise::Progress, "has already left"),
-        check::<variant::WithoutCount>(
+        check(
             "epoch/backoff-without-count",
             "the agent frees a target when the first reader leaves",
             Base::Backoff,
             &["R", "W", "R"],
         )
+        .omitting(steps::COUNT)
         .mutant(Promise::Exclusion, "meets 1 readers inside"),
-        check::<variant::WithoutExclusion>(
+        check(
             "epoch/two-sided-without-exclusion",
             "a target grants every lock at once",
             Base::TwoSided,
             PAIR,
         )
         .setup(far(2))
+        .omitting(steps::EXCLUDE)
         .mutant(Promise::Visibility, "where 1 was written"),
-        check::<variant::WithoutServing>(
+        check(
             "epoch/two-sided-without-serving",
             "a rank that waits serves nobody",
             Base::TwoSided,
             &["p", "p"],
         )
         .setup(far(2))
+        .omitting(steps::SERVE)
         .mutant(Promise::Progress, "deadlock"),
     ]
 }

@@ -1,7 +1,6 @@
 //! Maps that survivors of a death recover and go on with. What the dead had under way may land at
 //! any time, also after that.
 
-use farside::map::variant::{Right, Variant};
 use farside::map::{Options, Synchronization};
 use farside::sim::{Policy, program};
 use farside::{PeerState, Rank, Result, World, rw};
@@ -31,10 +30,7 @@ const AFTER: &[Ask] = &[Insert(0, 3), Get(0), Insert(0, 4), Get(1), Get(0)];
 
 /// Every rank does what the script says, and all meet. Whoever hears of a death instead recovers
 /// the map with the others that are left, and goes on with it.
-fn recovered<W: Variant>(
-    synchronization: Synchronization,
-    script: Script,
-) -> impl Fn(&Setup) -> Subject {
+fn recovered(synchronization: Synchronization, script: Script) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let (history, deaths) = (History::new(), setup.deaths);
         let prepared = history.clone();
@@ -46,7 +42,7 @@ fn recovered<W: Variant>(
         Subject::new(program(
             move |world| {
                 prepared.clear();
-                let map = Map::<W>::variant(&world.team(), &options)?;
+                let map = Map::with(&world.team(), &options)?;
                 let keys = keys(&map);
                 if world.rank() == Rank(0) {
                     for &request in script.before {
@@ -59,7 +55,7 @@ fn recovered<W: Variant>(
                 Ok((map, keys, teams))
             },
             move |world: &World, (mut map, keys, teams)| {
-                let run = |map: &Map<W>, asks: &[Ask]| -> Result<()> {
+                let run = |map: &Map, asks: &[Ask]| -> Result<()> {
                     for &request in asks {
                         let call = history.call(request);
                         history.answer(call, ask(world, map, &keys, request)?);
@@ -91,7 +87,7 @@ fn recovered<W: Variant>(
 pub(super) fn checks() -> Vec<Check> {
     const ABOUT: &str = "a rank dies while it changes a map under a lock: the others recover it";
     let locked = || Synchronization::Locked(rw::Kind::Default);
-    let check = |name, script| Check::new(name, ABOUT, recovered::<Right>(locked(), script));
+    let check = |name, script| Check::new(name, ABOUT, recovered(locked(), script));
     let mortal = || Setup::new(2).deaths(1);
     vec![
         check("map/locked-death-recovers", CHANGES).setup(mortal()).policy(PCT, 5_000),
@@ -102,7 +98,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new(
             "map/death-recovers",
             "a map with atomics needs no recovery, and stands one",
-            recovered::<Right>(Synchronization::Atomics, CHANGES),
+            recovered(Synchronization::Atomics, CHANGES),
         )
         .setup(mortal())
         .policy(PCT, 5_000),
