@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use farside::fabric::{ExitCause, Failures};
-use farside::{Context, Error, Result};
+use farside::fabric::Failures;
+use farside::{Context, Error, ExitCause, Result};
 use farside_overlay::CallSite;
 
 use crate::runtime::{self, Runtime};
