@@ -210,7 +210,9 @@ mod allocations {
 mod operations {
     use super::*;
 
-    each_fails! { Operation, Again: map epochs array aggregator pages collectives long_collectives }
+    each_fails! {
+        Operation, Again: map epochs told_epochs array aggregator pages collectives long_collectives
+    }
     // Whoever fails between taking a place in a queue and giving it back must end.
     each_fails! { Operation, Ends: locked_map fixed locked_fixed locks locked_epochs }
 
@@ -226,7 +228,9 @@ mod operations {
 mod answers {
     use super::*;
 
-    each_fails! { Answer, Again: epochs array aggregator pages collectives long_collectives }
+    each_fails! {
+        Answer, Again: epochs told_epochs array aggregator pages collectives long_collectives
+    }
 }
 
 /// A rank that has failed to take a lock or to give it back cannot meet the others at the end of

@@ -2,7 +2,7 @@
 //! reach each other over UDP only.
 
 use farside::epoch::{Design, LockAgent, Mode, Op, Options, Window};
-use farside::{Complex, Error, Local, Pair, PeerState, Rank, Result, World};
+use farside::{Complex, Error, ExitCause, Local, Pair, PeerState, Rank, Result, World};
 
 /// The designs, each with its name.
 fn designs(world: &World) -> Result<[Design; 4]> {
@@ -357,4 +357,24 @@ fn a_fence_that_tells_of_a_lost_rank_begins_an_epoch_all_the_same() {
         window.free()
     });
     assert_eq!(ended.map(drop), Err(Error::Program("it fails".into())));
+}
+
+#[test]
+fn a_two_sided_fence_hears_of_a_rank_that_has_left() {
+    everywhere(|world| {
+        let options = Options::new().design(Design::TWO_SIDED);
+        let window = Window::allocate(world, 64, options)?;
+        if world.rank() == Rank(2) {
+            // As if an error had ended its part: it neither frees the window nor meets the others.
+            std::mem::forget(window);
+            return Ok(());
+        }
+        // They wait for each other, too, and none of them for all.
+        match window.fence() {
+            Err(Error::RankLost { rank: Rank(2), how: ExitCause::Left }) => {}
+            other => panic!("{}: {other:?}", world.rank()),
+        }
+        std::mem::forget(window);
+        Ok(())
+    });
 }

@@ -213,3 +213,26 @@ pub(crate) fn locked_epochs(world: &World) -> Result<()> {
         window.unlock_all()
     })
 }
+
+/// A two-sided window whose members make every call of its epochs, whatever came of those before:
+/// who could not do its part tells the others.
+pub(crate) fn told_epochs(world: &World) -> Result<()> {
+    let options = EpochOptions::new().design(Design::TWO_SIDED);
+    let window = Window::allocate(world, 64, options)?;
+    let (me, size) = (world.rank().0, world.size());
+    let (next, before) = (Rank((me + 1) % size), Rank((me + size - 1) % size));
+    let locked = window
+        .lock(next, Mode::Exclusive)
+        .and(window.put(&[2u64], next, 8))
+        .and(window.flush(next))
+        .and(window.put(&[3u64], next, 16))
+        .and(window.unlock(next));
+    let started = window
+        .post(&[before])
+        .and(window.start(&[next]))
+        .and(window.put(&[1u64], next, 0))
+        .and(window.complete())
+        .and(window.wait());
+    let freed = window.free();
+    locked.and(started).and(freed)
+}
