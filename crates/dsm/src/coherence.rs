@@ -17,7 +17,6 @@
 //! Checked:   3 ranks: message passing, store buffering, false sharing, chains of locks, barriers
 //!            of some, exhaustively; `farside check dsm`.
 
-use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -32,10 +31,10 @@ use crate::interval::{Interval, Notice};
 use crate::memory::{Memory, check_room};
 use crate::message::Writer;
 use crate::sides::Serving;
-use crate::state::{Intervals, LockState, MessageCounts, Records, Stored};
+use crate::state::{Intervals, LockState, MessageCounts, Records, Stored, numbers_before};
 use crate::statistics::Statistics;
+use crate::steps;
 use crate::time::Time;
-use crate::variant::Variant;
 
 /// The accesses that a page allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,7 +142,7 @@ impl Page {
     }
 }
 
-pub(crate) struct Coherence<'w, V> {
+pub(crate) struct Coherence<'w> {
     pub(crate) context: ContextHandle<'w>,
     pub(crate) me: Rank,
     pub(crate) ranks: u32,
@@ -172,19 +171,19 @@ pub(crate) struct Coherence<'w, V> {
     /// The error after which nothing works any more.
     pub(crate) failure: Option<Error>,
     scratch: Vec<u32>,
-    variant: PhantomData<V>,
 }
 
-impl<'w, V: Variant> Coherence<'w, V> {
+impl<'w> Coherence<'w> {
     pub(crate) fn new(
         context: ContextHandle<'w>,
         config: Config,
         memory: Memory,
         serving: Serving,
         guard: Box<dyn Guard + 'w>,
-    ) -> Coherence<'w, V> {
+    ) -> Coherence<'w> {
         let Serving { handler, domain } = serving;
         let (me, ranks) = (context.rank(), context.size());
+        let (number, order) = numbers_before(&context);
         let keeper = (config.start == Start::Original && me != Rank(0)).then_some(Rank(0));
         let is_unasked = config.start == Start::ZeroInvalid && me != Rank(0);
         let count = if domain.is_some() { 0 } else { config.bytes as usize / config.page_bytes };
@@ -194,13 +193,9 @@ impl<'w, V: Variant> Coherence<'w, V> {
             page_words: config.page_bytes / 4,
             pages: (0..count).map(|_| Page { keeper, is_unasked, ..Page::default() }).collect(),
             dirty: Vec::new(),
-            intervals: Intervals {
-                epoch: V::EPOCHS_BEFORE,
-                order: V::ORDERS_BEFORE,
-                ..Intervals::default()
-            },
+            intervals: Intervals { epoch: number, order, ..Intervals::default() },
             stored: Stored::default(),
-            lock_state: LockState::new(config.locks, V::TICKETS_BEFORE),
+            lock_state: LockState::new(config.locks, number),
             messages: MessageCounts::new(ranks),
             handler,
             guard,
@@ -214,7 +209,6 @@ impl<'w, V: Variant> Coherence<'w, V> {
             allocations: 0,
             failure: None,
             scratch: vec![0; config.page_bytes / 4],
-            variant: PhantomData,
             context,
             config,
             memory,
@@ -317,7 +311,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         pending.sort_unstable_by_key(|pending| (pending.order, pending.rank));
         // [BST97 section 2], without the diffs before one of all words, which do not matter.
         let first = pending.iter().rposition(|pending| pending.notice.is_whole()).unwrap_or(0);
-        if !V::ORDERS_DIFFS {
+        if self.context.omits(steps::ORDER_DIFFS) {
             pending[first..].reverse();
         }
         let applied = self
@@ -376,7 +370,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
                 Made::Runs(words) => notices.push(Notice { page, at, words: words as u32 }),
                 Made::Whole => notices.push(Notice { page, at, words: 0 }),
             }
-            if V::RENEWS_TWINS {
+            if !self.context.omits(steps::RENEW_TWINS) {
                 entry.twin = None;
             }
         }
@@ -431,9 +425,10 @@ impl<'w, V: Variant> Coherence<'w, V> {
         let mut invalid = Vec::new();
         let count = intervals.iter().map(|interval| interval.notices.len()).sum();
         self.context.charge(Processing::Notices(count));
+        let overlooked = usize::from(self.context.omits(steps::HEED_NOTICES));
         for interval in intervals {
             self.records.statistics.notices += interval.notices.len() as u64;
-            for &notice in interval.notices.iter().skip(usize::from(!V::RECORDS_NOTICES)) {
+            for &notice in interval.notices.iter().skip(overlooked) {
                 let page = &mut self.pages[notice.page as usize];
                 let by = (interval.order, interval.rank);
                 page.pending.push(Pending { order: by.0, rank: by.1, notice });

@@ -24,7 +24,6 @@ use crate::region::{Placement, Region};
 use crate::shared::{Shared, View, ViewMemory, ViewMut};
 use crate::sides::Serving;
 use crate::statistics::{ArrayStatistics, BarrierTime, Statistics};
-use crate::variant::{Right, Variant};
 
 /// Memory that all ranks share: ordinary loads and stores, kept coherent by locks and barriers.
 ///
@@ -47,13 +46,13 @@ use crate::variant::{Right, Variant};
 /// that the first released and the second acquired afterwards, or through a barrier of both.
 /// `docs/dsm.md` has the rules. A view borrows the memory, and synchronizations need all of it: so
 /// no view lives longer than what it shows.
-pub struct Dsm<'w, V: Variant = Right> {
+pub struct Dsm<'w> {
     world: &'w World,
     region: Region,
     view_memory: ViewMemory,
     /// The coherence state, at an address that a fault can find. Before `watched`, so that no fault
     /// comes when it is gone.
-    coherence: Box<FaultHandler<'w, V>>,
+    coherence: Box<FaultHandler<'w>>,
     watched: Option<Arc<Watched>>,
     /// Whether accesses need nothing at all: all ranks share one copy.
     is_plain: bool,
@@ -73,7 +72,7 @@ struct Parts<'w> {
 }
 
 impl<'w> Parts<'w> {
-    fn new<V: Variant>(
+    fn new(
         world: &'w World,
         config: &Config,
         memory: &Memory,
@@ -81,7 +80,7 @@ impl<'w> Parts<'w> {
         method: Option<Method>,
     ) -> Result<Parts<'w>> {
         let domain = match domains {
-            Some(domains) => Some(Domain::new::<V>(world, config, memory, domains)?),
+            Some(domains) => Some(Domain::new(world, config, memory, domains)?),
             None => None,
         };
         let handler = match config.fetch {
@@ -123,14 +122,7 @@ impl<'w> Parts<'w> {
 
 impl<'w> Dsm<'w> {
     /// Makes shared memory. Collective: all ranks say the same.
-    pub fn new(world: &'w World, config: Config) -> Result<Dsm<'w>> {
-        Dsm::variant(world, config)
-    }
-}
-
-impl<'w, V: Variant> Dsm<'w, V> {
-    #[doc(hidden)]
-    pub fn variant(world: &'w World, mut config: Config) -> Result<Dsm<'w, V>> {
+    pub fn new(world: &'w World, mut config: Config) -> Result<Dsm<'w>> {
         world.note_unseen("accesses to shared pages");
         config.check_races |= config.check_loads;
         let mut method = method_of(config.access);
@@ -144,7 +136,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
             method = None;
         }
         let memory = Memory::new(world, &config, domains.as_ref())?;
-        let parts = Parts::new::<V>(world, &config, &memory, domains, method);
+        let parts = Parts::new(world, &config, &memory, domains, method);
         // No rank may send before every rank can receive.
         let Parts { serving, context, guard, watched, view_memory, log } = match agree(world, parts)
         {
@@ -264,7 +256,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// assert_eq!(dsm.get(squares, 999)?, 999 * 999);
     /// # dsm.close() }).unwrap();
     /// ```
-    pub fn lend(&mut self) -> Lent<'_, 'w, V> {
+    pub fn lend(&mut self) -> Lent<'_, 'w> {
         Lent::new(self)
     }
 
@@ -401,9 +393,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// Waits for some ranks, in ascending order, of which this is one.
     #[track_caller]
     pub fn barrier_of(&mut self, members: &[Rank]) -> Result<()> {
-        let check = |coherence: &Coherence<'w, V>| {
-            BarrierMembers::new(members, coherence.me, coherence.ranks)
-        };
+        let check =
+            |coherence: &Coherence<'w>| BarrierMembers::new(members, coherence.me, coherence.ranks);
         self.synchronize(check, |coherence, group| {
             let begin_ns = coherence.context.now_ns();
             coherence.pass(&group)?;
@@ -423,8 +414,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
     #[track_caller]
     fn synchronize<A>(
         &mut self,
-        check: impl FnOnce(&Coherence<'w, V>) -> Result<A>,
-        body: impl FnOnce(&mut Coherence<'w, V>, A) -> Result<()>,
+        check: impl FnOnce(&Coherence<'w>) -> Result<A>,
+        body: impl FnOnce(&mut Coherence<'w>, A) -> Result<()>,
     ) -> Result<()> {
         self.coherence.forget_views();
         let mut coherence = self.coherence.lock();

@@ -19,7 +19,7 @@ use farside_rma::World;
 
 use crate::coherence::Coherence;
 use crate::memory::Way;
-use crate::variant::Variant;
+use crate::steps;
 
 /// The count of messages of a rank that sends none any more.
 pub(crate) const SENDS_NONE: u64 = u64::MAX;
@@ -42,7 +42,7 @@ pub(crate) fn agree<T>(world: &World, mine: Result<T>) -> Result<T> {
     }
 }
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// Fails if something has gone wrong for good.
     pub(crate) fn check(&self) -> Result<()> {
         self.failure.clone().map_or(Ok(()), Err)
@@ -54,7 +54,7 @@ impl<V: Variant> Coherence<'_, V> {
         if let Some(error) = &self.failure {
             return error.clone();
         }
-        if V::TELLS_OF_FAILURE && error.lost_rank().is_none() {
+        if !self.context.omits(steps::TELL_OF_FAILURE) && error.lost_rank().is_none() {
             self.tell_of_failure();
         }
         self.failure.insert(error).clone()

@@ -5,9 +5,8 @@ use zerocopy::IntoBytes;
 
 use crate::coherence::{Coherence, Pending};
 use crate::config::Fetch;
-use crate::variant::Variant;
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     pub(crate) fn fetch_copy(&mut self, keeper: Rank, page: u32, into: &mut [u32]) -> Result<()> {
         let at = page as usize * self.page_words;
         if self.config.fetch == Fetch::Call {

@@ -12,7 +12,6 @@ use farside_rma::Context;
 use crate::coherence::{Allowed, Coherence, Guard, ViewPages};
 use crate::domain::Domain;
 use crate::memory::Memory;
-use crate::variant::Variant;
 
 /// Tells the pager what its pages allow.
 pub(crate) struct PagerGuard(pub(crate) Arc<Watched>);
@@ -52,8 +51,8 @@ pub(crate) fn watch(own: NonNull<u8>, bytes: usize, method: Method) -> Result<Ar
 
 /// The coherence state, where the faults of all threads of the rank can find it. One thread at a
 /// time works on it.
-pub(crate) struct FaultHandler<'w, V> {
-    coherence: Mutex<Coherence<'w, V>>,
+pub(crate) struct FaultHandler<'w> {
+    coherence: Mutex<Coherence<'w>>,
     /// The thread that works on it, or 0.
     holder: AtomicU64,
     views: LastViews,
@@ -107,33 +106,33 @@ impl LastViews {
 }
 
 /// Holds the coherence state until dropped.
-pub(crate) struct Held<'a, 'w, V> {
-    coherence: MutexGuard<'a, Coherence<'w, V>>,
+pub(crate) struct Held<'a, 'w> {
+    coherence: MutexGuard<'a, Coherence<'w>>,
     holder: &'a AtomicU64,
 }
 
-impl<'w, V> Deref for Held<'_, 'w, V> {
-    type Target = Coherence<'w, V>;
+impl<'w> Deref for Held<'_, 'w> {
+    type Target = Coherence<'w>;
 
-    fn deref(&self) -> &Coherence<'w, V> {
+    fn deref(&self) -> &Coherence<'w> {
         &self.coherence
     }
 }
 
-impl<'w, V> DerefMut for Held<'_, 'w, V> {
-    fn deref_mut(&mut self) -> &mut Coherence<'w, V> {
+impl<'w> DerefMut for Held<'_, 'w> {
+    fn deref_mut(&mut self) -> &mut Coherence<'w> {
         &mut self.coherence
     }
 }
 
-impl<V> Drop for Held<'_, '_, V> {
+impl Drop for Held<'_, '_> {
     fn drop(&mut self) {
         self.holder.store(0, Ordering::Relaxed);
     }
 }
 
-impl<'w, V: Variant> FaultHandler<'w, V> {
-    pub(crate) fn new(coherence: Coherence<'w, V>) -> FaultHandler<'w, V> {
+impl<'w> FaultHandler<'w> {
+    pub(crate) fn new(coherence: Coherence<'w>) -> FaultHandler<'w> {
         FaultHandler {
             coherence: Mutex::new(coherence),
             holder: AtomicU64::new(0),
@@ -143,7 +142,7 @@ impl<'w, V: Variant> FaultHandler<'w, V> {
 
     /// Waits until no other thread works on the coherence state. If this one does, its code has
     /// touched watched memory, and the process ends.
-    pub(crate) fn lock(&self) -> Held<'_, 'w, V> {
+    pub(crate) fn lock(&self) -> Held<'_, 'w> {
         let me = this_thread();
         // A thread reads its own number only if it stored that itself.
         if self.holder.load(Ordering::Relaxed) == me {
@@ -165,7 +164,7 @@ impl<'w, V: Variant> FaultHandler<'w, V> {
         self.views.forget();
     }
 
-    pub(crate) fn into_inner(self) -> Coherence<'w, V> {
+    pub(crate) fn into_inner(self) -> Coherence<'w> {
         self.coherence.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,7 +179,7 @@ impl<'w, V: Variant> FaultHandler<'w, V> {
 // SAFETY: where faults come, the coherence state has a context of its own, and may be worked on by
 // any thread, one at a time: the assertion below is about its parts. Where accesses are explicit,
 // its context is the rank's, and no thread but the rank's reaches it.
-unsafe impl<V> Sync for FaultHandler<'_, V> {}
+unsafe impl Sync for FaultHandler<'_> {}
 
 const _: () = {
     const fn may_change_threads<T: Send>() {}
@@ -190,7 +189,7 @@ const _: () = {
 // SAFETY: the coherence state touches its copy through the first mapping only. The code that holds
 // it never touches views: a fault of another thread waits for it, and one of its own ends the
 // process.
-unsafe impl<V: Variant> Handler for FaultHandler<'_, V> {
+unsafe impl Handler for FaultHandler<'_> {
     fn handle(&self, fault: Fault) {
         // Without knowing which it is, any view will do.
         let view = self.views.with(fault.page as u32, fault.is_write == Some(true));
@@ -198,7 +197,7 @@ unsafe impl<V: Variant> Handler for FaultHandler<'_, V> {
     }
 }
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// Handles an access that was not allowed. It is allowed afterwards in any case.
     fn fault(&mut self, fault: Fault, view: Option<ViewPages>) {
         let page = fault.page as u32;

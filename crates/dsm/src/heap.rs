@@ -9,7 +9,6 @@ use farside_rma::Plain;
 use crate::dsm::Dsm;
 use crate::region::Placement;
 use crate::shared::Shared;
-use crate::variant::Variant;
 
 /// The alignment of blocks, and the least size of one.
 const UNIT: u64 = 16;
@@ -56,7 +55,7 @@ pub struct SharedHeap {
 impl SharedHeap {
     /// Makes a heap of so many bytes, guarded by this lock. Every rank does, in the same order with
     /// its other allocations; the memory must not have been used before.
-    pub fn new<V: Variant>(dsm: &mut Dsm<'_, V>, bytes: u64, lock: u32) -> Result<SharedHeap> {
+    pub fn new(dsm: &mut Dsm<'_>, bytes: u64, lock: u32) -> Result<SharedHeap> {
         let state = dsm.alloc_at(FREE + SIZES, Placement::Pages)?;
         let room = dsm.alloc_at((bytes / UNIT * UNIT / 8) as usize, Placement::Pages)?;
         Ok(SharedHeap { lock, state, room })
@@ -70,11 +69,7 @@ impl SharedHeap {
     /// Allocates a shared slice, as one rank. It is zero where no block of its size was freed
     /// before, and otherwise holds what was written last.
     #[track_caller]
-    pub fn alloc<T: Plain>(
-        &self,
-        dsm: &mut Dsm<'_, impl Variant>,
-        len: usize,
-    ) -> Result<Shared<T>> {
+    pub fn alloc<T: Plain>(&self, dsm: &mut Dsm<'_>, len: usize) -> Result<Shared<T>> {
         if align_of::<T>() as u64 > UNIT {
             let error = Error::Misaligned { offset: UNIT, align: align_of::<T>() as u64 };
             return Err(dsm.world().failed(error));
@@ -88,7 +83,7 @@ impl SharedHeap {
     /// Gives a slice back, as one rank; none may use it any more. Later allocations of about its
     /// size use the memory again.
     #[track_caller]
-    pub fn free<T: Plain>(&self, dsm: &mut Dsm<'_, impl Variant>, shared: Shared<T>) -> Result<()> {
+    pub fn free<T: Plain>(&self, dsm: &mut Dsm<'_>, shared: Shared<T>) -> Result<()> {
         let world = dsm.world();
         let freed = dsm.locked(self.lock, |dsm| {
             let bytes = (shared.len() as u64).saturating_mul(size_of::<T>() as u64);
@@ -110,7 +105,7 @@ impl SharedHeap {
     }
 
     /// Takes a block; returns where it is in the room.
-    fn take<V: Variant>(&self, dsm: &Dsm<'_, V>, bytes: u64) -> Result<u64> {
+    fn take(&self, dsm: &Dsm<'_>, bytes: u64) -> Result<u64> {
         let room = self.room.len() as u64 * 8;
         let used = dsm.get(self.state, USED)?;
         let exhausted = || {

@@ -3,9 +3,8 @@
 use farside_fabric::Result;
 
 use crate::dsm::Dsm;
-use crate::variant::Variant;
 
-impl<V: Variant> Dsm<'_, V> {
+impl Dsm<'_> {
     /// Does something with a lock.
     ///
     /// ```
@@ -31,13 +30,13 @@ impl<V: Variant> Dsm<'_, V> {
 }
 
 /// A lock that is released also if what is done with it panics: others wait for it.
-struct HeldLock<'a, 'w, V: Variant> {
-    dsm: &'a mut Dsm<'w, V>,
+struct HeldLock<'a, 'w> {
+    dsm: &'a mut Dsm<'w>,
     lock: u32,
     is_over: bool,
 }
 
-impl<V: Variant> Drop for HeldLock<'_, '_, V> {
+impl Drop for HeldLock<'_, '_> {
     fn drop(&mut self) {
         if !self.is_over {
             // The panic says more.

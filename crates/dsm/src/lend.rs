@@ -15,7 +15,6 @@ use crate::accesses::AccessLog;
 use crate::dsm::Dsm;
 use crate::element;
 use crate::shared::{Shared, View, ViewMut, elements};
-use crate::variant::{Right, Variant};
 
 /// Shared memory that is lent to threads of this rank. See [`Dsm::lend`].
 ///
@@ -47,13 +46,13 @@ use crate::variant::{Right, Variant};
 ///     part.set(0, 2);
 /// }
 /// ```
-pub struct Lent<'d, 'w, V: Variant = Right> {
-    dsm: &'d Dsm<'w, V>,
+pub struct Lent<'d, 'w> {
+    dsm: &'d Dsm<'w>,
     lent: RefCell<Ranges>,
 }
 
-impl<'d, 'w, V: Variant> Lent<'d, 'w, V> {
-    pub(crate) fn new(dsm: &'d mut Dsm<'w, V>) -> Lent<'d, 'w, V> {
+impl<'d, 'w> Lent<'d, 'w> {
+    pub(crate) fn new(dsm: &'d mut Dsm<'w>) -> Lent<'d, 'w> {
         Lent { dsm, lent: RefCell::default() }
     }
 

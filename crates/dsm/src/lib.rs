@@ -44,9 +44,9 @@ mod shared;
 mod sides;
 mod state;
 mod statistics;
-mod time;
 #[doc(hidden)]
-pub mod variant;
+pub mod steps;
+mod time;
 mod vec;
 
 pub use config::{Access, BarrierKind, Config, Copies, Diffs, Fetch, Start};

@@ -21,8 +21,8 @@ use crate::coherence::Coherence;
 use crate::failure::has_failed;
 use crate::memory::{GRANT_BYTES, REQUEST_BYTES, STATES, TAIL};
 use crate::message::{Reader, Writer};
+use crate::steps;
 use crate::time::Time;
-use crate::variant::Variant;
 
 /// The state of a request's place: its rank has the lock, or waits for it; the lock is free;
 /// another rank waits for it.
@@ -40,13 +40,14 @@ const IN_THE_LOG: u32 = 1;
 const NOWHERE: u32 = 2;
 const GRANT_HEADER: usize = 8;
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     pub(crate) fn acquire(&mut self, lock: u32) -> Result<()> {
         // What a domain writes is told of when it is released.
         if self.domain.is_none() {
             self.close()?;
         }
-        let turn = if V::ALTERNATES { 1 - self.lock_state.turn[lock as usize] } else { 0 };
+        let omits = self.context.omits(steps::ALTERNATE_PLACES);
+        let turn = if omits { 0 } else { 1 - self.lock_state.turn[lock as usize] };
         self.lock_state.turn[lock as usize] = turn;
         self.records.statistics.locks += 1;
         self.context.store(self.memory.lock(self.me, lock, STATES + turn), HELD)?;
@@ -133,7 +134,7 @@ impl<V: Variant> Coherence<'_, V> {
         self.count(2, message.len());
         self.intervals.cursors.insert(of.0, length);
         let mut intervals = self.read_intervals(Reader::new(&message))?;
-        if !V::PASSES_ON {
+        if self.context.omits(steps::PASS_ON) {
             let maker = self.maker(of);
             intervals.retain(|interval| interval.rank == maker);
         }
@@ -151,7 +152,7 @@ impl<V: Variant> Coherence<'_, V> {
         self.lock_state.held[lock as usize] = false;
         let Some((next, ticket)) = who_wants(found) else { return Ok(()) };
         let granted = self.grant(lock, turn, next, ticket);
-        if granted.is_err() && V::TELLS_OF_FAILURE {
+        if granted.is_err() && !self.context.omits(steps::TELL_OF_FAILURE) {
             // Who waits cannot be reached, or hears that it waits in vain.
             let _ = self.refuse(next, ticket);
         }
@@ -166,9 +167,10 @@ impl<V: Variant> Coherence<'_, V> {
         let me = self.maker(self.me);
         let is_told = self.log_of(next) == self.log_of(self.me) && self.domain.is_some();
         let is_long = self.domain.is_some() && self.log_bytes() > GRANT_BYTES;
+        let keeps_to_itself = self.context.omits(steps::PASS_ON);
         let notices = match is_told || is_long {
             true => Writer::default(),
-            false => self.lacking(&knows, |rank| V::PASSES_ON || rank == me)?,
+            false => self.lacking(&knows, |rank| !keeps_to_itself || rank == me)?,
         };
         let here = is_told || (!is_long && GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES);
         let (kind, length) =

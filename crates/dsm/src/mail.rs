@@ -5,13 +5,13 @@ use farside_fabric::{Rank, Result};
 use crate::coherence::Coherence;
 use crate::failure::{SENDS_NONE, has_failed};
 use crate::memory::{Way, check_room};
-use crate::variant::Variant;
+use crate::steps;
 
 /// The length, and where the message is if it is not here.
 const HEADER_BYTES: usize = 8;
 const IS_HERE: u32 = u32::MAX;
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// Sends a message to a partner of a barrier, which has got the last one of this way.
     pub(crate) fn send(
         &mut self,
@@ -61,9 +61,10 @@ impl<V: Variant> Coherence<'_, V> {
         } else {
             self.context.get(self.memory.outbox.at(from, at as usize), &mut message)?;
             let taken = self.memory.taken(from, self.me);
-            match V::ADDS_TAKEN {
-                true => self.context.add(taken, 1)?,
-                false => self.context.signal(taken, count)?,
+            if self.context.omits(steps::ADD_TAKEN) {
+                self.context.signal(taken, count)?;
+            } else {
+                self.context.add(taken, 1)?;
             }
             self.count(3, length);
         }

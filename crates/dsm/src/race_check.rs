@@ -11,7 +11,6 @@ use crate::diff;
 use crate::interval::{Interval, Notice, StoredAccesses};
 use crate::memory::check_room;
 use crate::race::{AccessKind, Race};
-use crate::variant::Variant;
 
 /// An interval that has accessed a page, and the words of the page that it did access.
 struct Touching<'a> {
@@ -34,7 +33,7 @@ impl Touching<'_> {
     }
 }
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// Looks at the intervals since the last meeting, which all ranks know now. The pages are dealt
     /// out among the ranks.
     pub(crate) fn look_for_races(&mut self) -> Result<()> {

@@ -16,9 +16,9 @@ use farside_fabric::{Rank, Result};
 
 use crate::barrier::BarrierMembers;
 use crate::coherence::Coherence;
-use crate::variant::Variant;
+use crate::steps;
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// Throws away all diffs and notices. All ranks know the same, and all do this.
     pub(crate) fn reclaim(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
         let keeps = |last: Option<(u64, u32)>| last.is_some_and(|(_, rank)| rank == self.me.0);
@@ -30,7 +30,7 @@ impl<V: Variant> Coherence<'_, V> {
                 self.guard.allow(page, 1, crate::coherence::Allowed::Reading)?;
             }
         }
-        if V::RECLAIMS_LATE {
+        if !self.context.omits(steps::AWAIT_KEEPERS) {
             self.meet(members)?;
         }
         for page in &mut self.pages {

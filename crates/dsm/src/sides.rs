@@ -7,7 +7,6 @@ use crate::coherence::{Allowed, Coherence};
 use crate::domain::Domain;
 use crate::interval::IntervalForm;
 use crate::time::Time;
-use crate::variant::Variant;
 
 /// The ways in which a rank serves others.
 pub(crate) struct Serving {
@@ -17,7 +16,7 @@ pub(crate) struct Serving {
     pub(crate) domain: Option<Domain>,
 }
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// Returns the form of intervals in messages and in the log.
     pub(crate) fn interval_form(&self) -> IntervalForm {
         IntervalForm { page_words: self.page_words, has_accesses: self.config.check_races }

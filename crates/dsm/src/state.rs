@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use farside_fabric::Rank;
+use farside_rma::Context;
 
 use crate::interval::Interval;
 use crate::race::Race;
 use crate::statistics::{BarrierTime, Statistics};
+use crate::steps;
 use crate::time::Time;
 
 /// The intervals that a rank knows, since the last barrier of all ranks.
@@ -22,6 +24,16 @@ pub(crate) struct Intervals {
     pub(crate) epoch: u32,
     /// The position up to which the log of each other rank was read, in bytes.
     pub(crate) cursors: BTreeMap<u32, usize>,
+}
+
+/// Returns the number before the first ticket and the first epoch, and that before the first order.
+/// Two tickets in a row must differ, nothing else; a lock's word says in which epoch it was
+/// released.
+pub(crate) fn numbers_before(context: &Context) -> (u32, u64) {
+    match context.omits(steps::COUNT_FROM_ZERO) {
+        false => (0, 0),
+        true => (u32::MAX, u32::MAX as u64 - 1),
+    }
 }
 
 /// The amount of diffs and notices that a rank stores.

@@ -7,7 +7,6 @@ use crate::dsm::Dsm;
 use crate::heap::SharedHeap;
 use crate::region::Placement;
 use crate::shared::Shared;
-use crate::variant::Variant;
 
 /// The room of a vector that grows, when it has got its first element.
 const GROWN_FIRST: usize = 4;
@@ -73,11 +72,7 @@ impl<T> Copy for VecKind<T> {}
 impl<T: Plain> SharedVec<T> {
     /// Allocates an empty vector whose methods hold this lock. Every rank does, in the same order
     /// with its other allocations; the memory must not have been used before.
-    pub fn new<V: Variant>(
-        dsm: &mut Dsm<'_, V>,
-        capacity: usize,
-        lock: u32,
-    ) -> Result<SharedVec<T>> {
+    pub fn new(dsm: &mut Dsm<'_>, capacity: usize, lock: u32) -> Result<SharedVec<T>> {
         // The length on a page with the first elements: most of what a rank needs comes at once.
         let len = dsm.alloc_at(1, Placement::Aligned(64))?;
         Ok(SharedVec { lock, len, kind: VecKind::Fixed(dsm.alloc(capacity)?) })
@@ -100,11 +95,7 @@ impl<T: Plain> SharedVec<T> {
     /// # dsm.barrier()?;
     /// # dsm.close() }).unwrap();
     /// ```
-    pub fn growing<V: Variant>(
-        dsm: &mut Dsm<'_, V>,
-        heap: SharedHeap,
-        lock: u32,
-    ) -> Result<SharedVec<T>> {
+    pub fn growing(dsm: &mut Dsm<'_>, heap: SharedHeap, lock: u32) -> Result<SharedVec<T>> {
         if lock == heap.lock() {
             return Err(Error::InvalidArgument(format!(
                 "a shared vector that grows needs another lock than {lock}, which is its heap's"
@@ -133,20 +124,20 @@ impl<T: Plain> SharedVec<T> {
     /// # dsm.close() }).unwrap();
     /// ```
     #[track_caller]
-    pub fn locked<'w, V: Variant, R>(
+    pub fn locked<'w, R>(
         &self,
-        dsm: &mut Dsm<'w, V>,
-        body: impl FnOnce(&mut LockedVec<'_, 'w, T, V>) -> Result<R>,
+        dsm: &mut Dsm<'w>,
+        body: impl FnOnce(&mut LockedVec<'_, 'w, T>) -> Result<R>,
     ) -> Result<R> {
         dsm.locked(self.lock, |dsm| body(&mut LockedVec { vec: *self, dsm }))
     }
 
     /// [`SharedVec::locked`] for what is the vector's own: errors are of the program's call.
     #[track_caller]
-    fn locked_for<'w, V: Variant, R>(
+    fn locked_for<'w, R>(
         &self,
-        dsm: &mut Dsm<'w, V>,
-        body: impl FnOnce(&mut LockedVec<'_, 'w, T, V>) -> Result<R>,
+        dsm: &mut Dsm<'w>,
+        body: impl FnOnce(&mut LockedVec<'_, 'w, T>) -> Result<R>,
     ) -> Result<R> {
         let world = dsm.world();
         world.noted(self.locked(dsm, body))
@@ -162,44 +153,44 @@ impl<T: Plain> SharedVec<T> {
 
     /// Returns the number of elements.
     #[track_caller]
-    pub fn len<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<usize> {
+    pub fn len(&self, dsm: &mut Dsm<'_>) -> Result<usize> {
         self.locked_for(dsm, |held| held.len())
     }
 
     /// Returns whether there are no elements.
     #[track_caller]
-    pub fn is_empty<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<bool> {
+    pub fn is_empty(&self, dsm: &mut Dsm<'_>) -> Result<bool> {
         Ok(self.len(dsm)? == 0)
     }
 
     /// Appends an element, and returns its index.
     #[track_caller]
-    pub fn push<V: Variant>(&self, dsm: &mut Dsm<'_, V>, value: T) -> Result<usize> {
+    pub fn push(&self, dsm: &mut Dsm<'_>, value: T) -> Result<usize> {
         self.locked_for(dsm, |held| held.push(value))
     }
 
     /// Takes the last element, if there is one.
     #[track_caller]
-    pub fn pop<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<Option<T>> {
+    pub fn pop(&self, dsm: &mut Dsm<'_>) -> Result<Option<T>> {
         self.locked_for(dsm, |held| held.pop())
     }
 
     /// Returns a copy of all elements.
     #[track_caller]
-    pub fn to_vec<V: Variant>(&self, dsm: &mut Dsm<'_, V>) -> Result<Vec<T>> {
+    pub fn to_vec(&self, dsm: &mut Dsm<'_>) -> Result<Vec<T>> {
         self.locked_for(dsm, |held| held.to_vec())
     }
 }
 
 /// A shared vector whose lock this rank holds. See [`SharedVec::locked`].
-pub struct LockedVec<'a, 'w, T, V: Variant> {
+pub struct LockedVec<'a, 'w, T> {
     vec: SharedVec<T>,
-    dsm: &'a mut Dsm<'w, V>,
+    dsm: &'a mut Dsm<'w>,
 }
 
-impl<'w, T: Plain, V: Variant> LockedVec<'_, 'w, T, V> {
+impl<'w, T: Plain> LockedVec<'_, 'w, T> {
     /// Returns the shared memory, for what the same lock guards.
-    pub fn dsm(&mut self) -> &mut Dsm<'w, V> {
+    pub fn dsm(&mut self) -> &mut Dsm<'w> {
         self.dsm
     }
 

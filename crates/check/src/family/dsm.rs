@@ -4,8 +4,7 @@ mod ahead;
 mod domains;
 mod programs;
 
-use farside::dsm::variant::{Marked, Right, Variant, mutants};
-use farside::dsm::{Access, BarrierKind, Config, Copies, Diffs, Dsm, Start};
+use farside::dsm::{Access, BarrierKind, Config, Copies, Diffs, Dsm, Start, steps};
 use farside::sim::{Policy, staged};
 
 use crate::check::{Check, Setup, Subject};
@@ -24,14 +23,14 @@ fn config(barrier: BarrierKind) -> Config {
     Config { access, barrier, page_bytes, locks, storage_max, copies, diffs, ..usual }
 }
 
-fn subject<V: Variant>(
+fn subject(
     config: Config,
-    body: fn(&mut Dsm<'_, V>, Rounds) -> farside::Result<()>,
+    body: fn(&mut Dsm<'_>, Rounds) -> farside::Result<()>,
 ) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = setup.rounds;
         Subject::new(staged(move |world, prepared| {
-            let mut dsm = Dsm::<V>::variant(world, config)?;
+            let mut dsm = Dsm::new(world, config)?;
             prepared();
             body(&mut dsm, rounds)
         }))
@@ -74,9 +73,9 @@ fn right(
     name: &'static str,
     about: &'static str,
     config: Config,
-    body: fn(&mut Dsm<'_, Right>, Rounds) -> farside::Result<()>,
+    body: fn(&mut Dsm<'_>, Rounds) -> farside::Result<()>,
 ) -> Check {
-    Check::new(name, about, subject::<Right>(config, body)).setup(three())
+    Check::new(name, about, subject(config, body)).setup(three())
 }
 
 fn three() -> Setup {
@@ -117,19 +116,22 @@ fn locks() -> Vec<Check> {
         right("dsm/counting", "no update under a lock is lost", tree(), run::counting),
         right("dsm/counting-again", "the same, two ranks and two rounds", tree(), run::counting)
             .setup(Setup::new(2).rounds(2)),
-        Check::new(
+        right(
             "dsm/counting-late",
             "the same when tickets and epochs run over their end",
-            subject::<mutants::Late>(tree(), run::counting),
+            tree(),
+            run::counting,
         )
+        .omitting(steps::COUNT_FROM_ZERO)
         .setup(Setup::new(2).rounds(2)),
-        Check::new(
+        right(
             "dsm/told-late",
             "what is heard in a barrier of two is passed on when tickets and epochs run over their \
              end",
-            subject::<mutants::Late>(tree(), run::told),
+            tree(),
+            run::told,
         )
-        .setup(three()),
+        .omitting(steps::COUNT_FROM_ZERO),
         right(
             "dsm/chain",
             "what one tells another, and that one a third, the third has seen, \
@@ -264,25 +266,28 @@ fn failures() -> Vec<Check> {
         Check::new(
             "dsm/domain-failure",
             "a rank that has no room for the notices of its node: nobody goes on without them",
-            subject::<Marked>(
+            subject(
                 Config { bytes: 1 << 13, copies: Copies::Node, diffs: Diffs::OnDemand, ..tree() },
                 run::closes_without_room,
             ),
         )
+        .omitting(steps::LEAVE_UNMARKED)
         .setup(three().topology("node:2"))
         .policy(Policy::Random, 300),
         Check::new(
             "dsm/keeps-its-failure",
             "lets others wait for a rank that cannot go on",
-            subject::<mutants::KeepsItsFailure>(without_room(tree()), run::meets_without_room),
+            subject(without_room(tree()), run::meets_without_room),
         )
+        .omitting(steps::TELL_OF_FAILURE)
         .setup(Setup::new(2))
         .mutant(Promise::Progress, "deadlock"),
         Check::new(
             "dsm/keeps-its-lock",
             "the same with a lock",
-            subject::<mutants::KeepsItsFailure>(without_room(tree()), run::unlocks_without_room),
+            subject(without_room(tree()), run::unlocks_without_room),
         )
+        .omitting(steps::TELL_OF_FAILURE)
         .setup(Setup::new(2))
         .mutant(Promise::Progress, "deadlock"),
     ]
@@ -303,64 +308,68 @@ fn many() -> Vec<Check> {
 
 /// The wrong ones.
 fn wrong() -> Vec<Check> {
-    use mutants::{
-        AppliesBackwards, ConfusesSubtrees, DropsANotice, ForgetsWhatSomeTold, KeepsItsTwin,
-        KeepsToItself, ReclaimsTooEarly, UsesOnePlace,
-    };
     vec![
         Check::new(
             "dsm/drops-a-notice",
             "overlooks the first notice of each interval",
-            subject::<DropsANotice>(tree(), run::message_passing),
+            subject(tree(), run::message_passing),
         )
+        .omitting(steps::HEED_NOTICES)
         .mutant(Promise::Consistency, "without the data"),
         Check::new(
             "dsm/applies-backwards",
             "applies the newest diff first",
-            subject::<AppliesBackwards>(tree(), run::counting),
+            subject(tree(), run::counting),
         )
+        .omitting(steps::ORDER_DIFFS)
         .setup(Setup::new(3))
         .mutant(Promise::Consistency, "were counted"),
         Check::new(
             "dsm/keeps-its-twin",
             "compares with the twin of an earlier interval",
-            subject::<KeepsItsTwin>(tree(), run::false_sharing),
+            subject(tree(), run::false_sharing),
         )
+        .omitting(steps::RENEW_TWINS)
         .setup(Setup::new(3).rounds(2))
         .mutant(Promise::Consistency, "instead of"),
         Check::new(
             "dsm/reclaims-too-early",
             "throws diffs away while others still need them",
-            subject::<ReclaimsTooEarly>(reclaiming(tree()), run::false_sharing),
+            subject(reclaiming(tree()), run::false_sharing),
         )
+        .omitting(steps::AWAIT_KEEPERS)
         .setup(Setup::new(3).rounds(2))
         .mutant(Promise::Consistency, "instead of"),
         Check::new(
             "dsm/confuses-subtrees",
             "sends a subtree what its sibling lacks",
-            subject::<ConfusesSubtrees>(tree(), run::false_sharing),
+            subject(tree(), run::false_sharing),
         )
+        .omitting(steps::TELL_SUBTREES_APART)
         .setup(Setup::new(3))
         .mutant(Promise::Consistency, "instead of"),
         Check::new(
             "dsm/keeps-to-itself",
             "passes on its own notices only",
-            subject::<KeepsToItself>(tree(), run::chain),
+            subject(tree(), run::chain),
         )
+        .omitting(steps::PASS_ON)
         .setup(Setup::new(3))
         .mutant(Promise::Consistency, "without what"),
         Check::new(
             "dsm/forgets-what-some-told",
             "keeps nothing that it hears in barriers for those who come for a lock",
-            subject::<ForgetsWhatSomeTold>(tree(), run::told),
+            subject(tree(), run::told),
         )
+        .omitting(steps::KEEP_WHAT_SOME_TELL)
         .setup(Setup::new(3))
         .mutant(Promise::Consistency, "without what"),
         Check::new(
             "dsm/uses-one-place",
             "uses one place for all its requests of a lock",
-            subject::<UsesOnePlace>(tree(), run::counting),
+            subject(tree(), run::counting),
         )
+        .omitting(steps::ALTERNATE_PLACES)
         .setup(Setup::new(2).rounds(2))
         .mutant(Promise::Progress, "deadlock"),
     ]
@@ -368,9 +377,10 @@ fn wrong() -> Vec<Check> {
 
 /// The wrong one whose acknowledgements go back.
 fn wrong_mail() -> Vec<Check> {
-    let subject = subject::<mutants::StoresTaken>(roomy(tree()), run::long_messages);
+    let subject = subject(roomy(tree()), run::long_messages);
     let about = "lets an old acknowledgement land on a newer one";
-    let check = Check::new("dsm/stores-taken", about, subject).setup(Setup::new(2).rounds(5));
+    let check = Check::new("dsm/stores-taken", about, subject).omitting(steps::ADD_TAKEN);
+    let check = check.setup(Setup::new(2).rounds(5));
     vec![check.unordered(super::IS_THE_FAULT).mutant(Promise::Progress, "deadlock")]
 }
 

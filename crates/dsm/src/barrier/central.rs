@@ -16,14 +16,10 @@ use farside_fabric::Result;
 use super::{BarrierMembers, Said};
 use crate::coherence::Coherence;
 use crate::time::Time;
-use crate::variant::Variant;
 
 const MANAGER: usize = 0;
 
-pub(super) fn meet<V: Variant>(
-    coherence: &mut Coherence<'_, V>,
-    members: &BarrierMembers<'_>,
-) -> Result<bool> {
+pub(super) fn meet(coherence: &mut Coherence<'_>, members: &BarrierMembers<'_>) -> Result<bool> {
     if members.me != MANAGER {
         let (storage_kib, common) = (coherence.storage_kib(), coherence.time()?);
         let said = Said { storage_kib, common: &common };

@@ -10,8 +10,8 @@ use crate::config::BarrierKind;
 use crate::interval::Interval;
 use crate::memory::Way;
 use crate::message::{Reader, Writer};
+use crate::steps;
 use crate::time::Time;
-use crate::variant::Variant;
 
 /// The members of a barrier; their logical ids are places in the list.
 pub(crate) struct BarrierMembers<'a> {
@@ -77,7 +77,7 @@ struct CheckIn {
     intervals: Vec<Interval>,
 }
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// Meets the others; returns whether storage is to be reclaimed.
     pub(crate) fn meet(&mut self, members: &BarrierMembers<'_>) -> Result<bool> {
         if members.ranks.len() == 1 {
@@ -167,7 +167,7 @@ impl<V: Variant> Coherence<'_, V> {
     }
 
     fn hear(&mut self, members: &BarrierMembers<'_>, intervals: Vec<Interval>) -> Result<()> {
-        match members.is_whole_job || !V::KEEPS_WHAT_SOME_TELL {
+        match members.is_whole_job || self.context.omits(steps::KEEP_WHAT_SOME_TELL) {
             true => self.learn_with_all(intervals),
             false => self.learn(intervals),
         }
@@ -199,7 +199,7 @@ impl<V: Variant> Coherence<'_, V> {
     }
 }
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// A whole barrier: the interval ends, all meet, and what is kept is looked after.
     pub(crate) fn pass(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
         if self.domain.is_some() {

@@ -18,13 +18,10 @@ use farside_rma::group::{children, is_below, parent};
 
 use super::{BarrierMembers, Said};
 use crate::coherence::Coherence;
+use crate::steps;
 use crate::time::Time;
-use crate::variant::Variant;
 
-pub(super) fn meet<V: Variant>(
-    coherence: &mut Coherence<'_, V>,
-    members: &BarrierMembers<'_>,
-) -> Result<bool> {
+pub(super) fn meet(coherence: &mut Coherence<'_>, members: &BarrierMembers<'_>) -> Result<bool> {
     let (me, count) = (members.me, members.ranks.len());
     let mut storage_kib = coherence.storage_kib();
     let mut times: Vec<Time> = Vec::new();
@@ -46,8 +43,9 @@ pub(super) fn meet<V: Variant>(
         }
     };
     // The largest subtree first: it takes longest.
+    let confuses = coherence.context.omits(steps::TELL_SUBTREES_APART);
     for (at, child) in children(me, count).enumerate() {
-        let knows = if V::TELLS_SUBTREES_APART { &times[at] } else { &times[times.len() - 1 - at] };
+        let knows = if confuses { &times[times.len() - 1 - at] } else { &times[at] };
         coherence.release(members, child.id, reclaims, knows)?;
     }
     Ok(reclaims)

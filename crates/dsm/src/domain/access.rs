@@ -13,7 +13,7 @@ use super::table::{BROKEN, Field, SECTIONS, Section, Source, Table};
 use super::{Domain, State};
 use crate::coherence::{Allowed, Coherence};
 use crate::failure::has_failed;
-use crate::variant::Variant;
+use crate::steps;
 
 /// The most pages of a view that are opened ahead of their first access.
 const OPENED_AHEAD: u32 = 15;
@@ -97,7 +97,7 @@ struct StoredAt {
     index: usize,
 }
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     pub(super) fn state(&self) -> Result<&State> {
         let state = self.domain.as_ref().and_then(|domain| domain.state.as_ref());
         state.ok_or_else(|| Error::Internal("this rank keeps no coherence state".into()))
@@ -140,7 +140,7 @@ impl<V: Variant> Coherence<'_, V> {
     /// Where schedules are explored, each access to what several ranks share is an operation, so
     /// that the explorer tries its orders with others. (It tries those with calls in any case.)
     pub(crate) fn mark_access(&self) -> Result<()> {
-        if V::MARKS_ACCESSES
+        if self.context.omits(steps::LEAVE_UNMARKED)
             && let Some(domain) = &self.domain
             && let Some(windows) = &self.memory.domain
             && domain.is_shared()
@@ -209,7 +209,7 @@ impl<V: Variant> Coherence<'_, V> {
             if mapped == Allowed::Writing || !section.is_valid(next) {
                 break;
             }
-            if section.open_for_looks::<V>(next) {
+            if section.open_for_looks(next) {
                 opened.push(next);
             }
             section.begin_writing(next, mapped);
@@ -294,7 +294,8 @@ impl<V: Variant> Coherence<'_, V> {
                 continue;
             }
             let lacking = self.claim(&section, page)?;
-            let before = if V::MERGES_WORDS { Vec::new() } else { section.page_of(page) };
+            let merges_page = self.context.omits(steps::MERGE_WORDS);
+            let before = if merges_page { section.page_of(page) } else { Vec::new() };
             drop(section);
             let fetched = self.fetch(&lacking);
             let section = self.enter_unmarked()?;
@@ -360,7 +361,7 @@ impl<V: Variant> Coherence<'_, V> {
             }
             if fetched.diff.is_whole {
                 is_whole.insert(fetched.diff.page);
-                if !V::KEEPS_LATER_DIFFS {
+                if self.context.omits(steps::KEEP_LATER_DIFFS) {
                     later.retain(|later: &Fetched| later.diff.page != fetched.diff.page);
                 }
             }
@@ -484,13 +485,13 @@ impl<V: Variant> Coherence<'_, V> {
         for &(page, _) in &lacking.keepers {
             section.set_field(page, Field::CopyAt, 0);
         }
-        if !V::ORDERS_DIFFS {
+        if self.context.omits(steps::ORDER_DIFFS) {
             fetched.reverse();
         }
         for Fetched { diff, .. } in &fetched {
             if let Words::Here(words) = &diff.words {
                 section.note_words(diff.page, words);
-                section.merge::<V>(diff.page, words);
+                section.merge(diff.page, words);
             }
         }
         for (domain, wanted) in &lacking.sources {

@@ -22,7 +22,7 @@ use zerocopy::IntoBytes;
 use super::table::{COMPARED, DIFF_WORDS, DIFFS_MADE, Field, ORDER, Table};
 use crate::coherence::Allowed;
 use crate::diff::{self, Made};
-use crate::variant::Variant;
+use crate::steps;
 
 /// The words ahead of a stored diff: the place of the one before plus 1, the number of its notice
 /// and its order in two halves each, its length, and whether it was asked for.
@@ -91,9 +91,9 @@ impl Table {
 
     /// Like [`Table::open`], for a page that may not be written after all: it gets a notice only if
     /// it changes.
-    pub(crate) fn open_for_looks<V: Variant>(&self, page: u32) -> bool {
+    pub(crate) fn open_for_looks(&self, page: u32) -> bool {
         let is_opened = self.make_twin(page);
-        if is_opened && V::LOOKS_AT_OPENED {
+        if is_opened && !self.omits(steps::LOOK_AT_OPENED) {
             self.push_unnoticed(u64::from(page) | COMPARED);
         }
         is_opened
@@ -127,7 +127,7 @@ impl Table {
     /// Leaves a page alone that has not changed for a while, as the rank with these mappings, which
     /// is storing nothing now. It is closed when no rank of the domain can write it. Returns
     /// whether it is.
-    fn retire<V: Variant>(&self, page: u32, mapped: &mut [Allowed], less: &mut Vec<u32>) -> bool {
+    fn retire(&self, page: u32, mapped: &mut [Allowed], less: &mut Vec<u32>) -> bool {
         let mine = &mut mapped[page as usize];
         let is_last = match *mine == Allowed::Writing {
             true => {
@@ -137,20 +137,17 @@ impl Table {
             }
             false => self.field(page, Field::Writable) == 0,
         };
-        if is_last || !V::HEEDS_WRITERS {
+        let is_closed = is_last || self.omits(steps::HEED_WRITERS);
+        if is_closed {
             self.set_field(page, Field::Open, 0);
         }
-        is_last || !V::HEEDS_WRITERS
+        is_closed
     }
 
     /// Ends the interval: every open page whose words since its twin no notice tells of gets one.
     /// A page of which a diff was made before gets one only if it has changed since. `mapped` is
     /// what the mappings of this rank allow; pages that they allow less of are added to `less`.
-    pub(crate) fn close<V: Variant>(
-        &self,
-        mapped: &mut [Allowed],
-        less: &mut Vec<u32>,
-    ) -> Option<Closed> {
+    pub(crate) fn close(&self, mapped: &mut [Allowed], less: &mut Vec<u32>) -> Option<Closed> {
         let mut pages = Vec::new();
         for entry in self.take_unnoticed() {
             let page = (entry & !COMPARED) as u32;
@@ -160,7 +157,7 @@ impl Table {
                 self.set_field(page, Field::Streak, 0);
                 self.count(page, Field::Idle);
                 let is_idle = self.field(page, Field::Idle) >= IDLE_MAX;
-                if !is_idle || !self.retire::<V>(page, mapped, less) {
+                if !is_idle || !self.retire(page, mapped, less) {
                     self.push_unnoticed(entry);
                 }
                 continue;
@@ -168,7 +165,7 @@ impl Table {
             if is_compared {
                 self.count(page, Field::Streak);
             }
-            if !V::RENEWS_TWINS_LATE {
+            if self.omits(steps::RENEW_TWINS_LATE) {
                 let words = self.page_of(page);
                 self.write(&self.twins, page, 0, &words);
             }
@@ -196,7 +193,7 @@ impl Table {
 
     /// Makes and stores the diff of a chain that a notice tells of. Ranks of the domain may go on
     /// storing to the page: what they store from now on is in the next chain.
-    pub(crate) fn end_chain<V: Variant>(&self, page: u32) -> Result<(), NoRoom> {
+    pub(crate) fn end_chain(&self, page: u32) -> Result<(), NoRoom> {
         let number = self.field(page, Field::Noticed);
         if number == 0 {
             return Ok(());
@@ -216,7 +213,7 @@ impl Table {
             self.set_field(page, Field::Streak, 0);
         }
         self.set_field(page, Field::Noticed, 0);
-        if V::COMPARES_AGAIN {
+        if !self.omits(steps::COMPARE_AGAIN) {
             self.push_unnoticed(u64::from(page) | COMPARED);
         }
         Ok(())
@@ -277,8 +274,8 @@ impl Table {
 
     /// Returns whether a stored diff has all words of its page. Its length does not say: two runs
     /// of all words but one are as long.
-    pub(super) fn is_whole<V: Variant>(&self, diff: &StoredDiff) -> bool {
-        if diff.words <= self.extents.page_words || !V::TELLS_WHOLE {
+    pub(super) fn is_whole(&self, diff: &StoredDiff) -> bool {
+        if diff.words <= self.extents.page_words || self.omits(steps::TELL_WHOLE) {
             return diff.words > self.extents.page_words;
         }
         let mut head = 0u32;
@@ -327,11 +324,11 @@ impl Table {
 
     /// Merges words of another domain into a page, which ranks of this one may be storing to. The
     /// twin takes them, too: they are not this domain's.
-    pub(crate) fn merge<V: Variant>(&self, page: u32, diff: &[u32]) {
-        let is_open = self.is_open(page);
+    pub(crate) fn merge(&self, page: u32, diff: &[u32]) {
+        let has_twin = self.is_open(page) && !self.omits(steps::MERGE_INTO_TWINS);
         for (start, run) in diff::runs(diff, self.extents.page_words) {
             self.write(&self.copy, page, start, run);
-            if is_open && V::MERGES_INTO_TWINS {
+            if has_twin {
                 self.write(&self.twins, page, start, run);
             }
         }
@@ -339,7 +336,7 @@ impl Table {
 
     /// Closes the pages that have not changed for `idle_max` barriers, at a barrier of all ranks:
     /// no rank of the domain can store to them before it has heard of it.
-    pub(crate) fn close_idle<V: Variant>(&self, idle_max: u64, changes: usize) {
+    pub(crate) fn close_idle(&self, idle_max: u64, changes: usize) {
         for entry in self.take_unnoticed() {
             let page = (entry & !COMPARED) as u32;
             if entry & COMPARED == 0 || self.field(page, Field::Idle) < idle_max {
@@ -347,7 +344,7 @@ impl Table {
                 continue;
             }
             self.set_field(page, Field::Open, 0);
-            if V::TELLS_OF_CLOSED {
+            if !self.omits(steps::TELL_OF_CLOSED) {
                 self.push_change(changes, page);
             }
         }

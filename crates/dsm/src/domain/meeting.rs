@@ -20,9 +20,9 @@ use crate::barrier::BarrierMembers;
 use crate::coherence::Coherence;
 use crate::memory::Way;
 use crate::message::{Reader, Writer};
-use crate::variant::Variant;
+use crate::steps;
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// A whole barrier, between domains.
     pub(crate) fn pass_domains(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
         let domains = match &self.domain {
@@ -81,7 +81,7 @@ impl<V: Variant> Coherence<'_, V> {
         self.apply_pushed()?;
         let changes = self.intervals.epoch as usize % 2;
         let section = self.enter()?;
-        section.close_idle::<V>(IDLE_MAX, changes);
+        section.close_idle(IDLE_MAX, changes);
         // The other list: the ranks of this domain read the one of this epoch when they leave.
         section.begin_epoch(1 - changes);
         drop(section);
@@ -102,7 +102,7 @@ impl<V: Variant> Coherence<'_, V> {
         for page in kept {
             self.bring(page)?;
         }
-        if V::RECLAIMS_LATE {
+        if !self.context.omits(steps::AWAIT_KEEPERS) {
             self.meet(firsts)?;
         }
         self.enter()?.reclaim(changes);

@@ -34,8 +34,8 @@ use crate::coherence::Allowed;
 use crate::config::{Config, Copies, Start};
 use crate::failure::agree;
 use crate::memory::{Memory, windows};
+use crate::state::numbers_before;
 use crate::statistics::ArrayStatistics;
-use crate::variant::Variant;
 use pattern::Pattern;
 pub(crate) use push::Pushed;
 use request::Served;
@@ -156,7 +156,7 @@ pub(crate) fn is_near(world: &World, segment: SegmentId) -> bool {
 
 impl Domain {
     /// Joins the domain of this rank. Collective.
-    pub(crate) fn new<V: Variant>(
+    pub(crate) fn new(
         world: &World,
         config: &Config,
         memory: &Memory,
@@ -178,13 +178,13 @@ impl Domain {
             (0..extents.pages as u32).for_each(|page| table.set_field(page, Field::CopyAt, 1));
         }
         if world.rank() == home {
-            table.set_word(table::ORDER, V::ORDERS_BEFORE);
+            table.set_word(table::ORDER, numbers_before(world).1);
         }
         let served: Served = Arc::new(Mutex::new(served));
         let bytes_max = world.job().caps.call_bytes_max as usize;
         let handler = {
             let served = served.clone();
-            world.serve(move |_, _, asked| request::serve::<V>(&served, bytes_max, asked))?
+            world.serve(move |_, _, asked| request::serve(&served, bytes_max, asked))?
         };
         let allowed = if has_copies { Allowed::Reading } else { Allowed::Nothing };
         let (mapped, pattern) = (vec![allowed; extents.pages], Pattern::new(extents.pages));
@@ -278,6 +278,7 @@ fn tables(
         let table = Table {
             extents,
             domain: number,
+            omitted: table::omitted(world),
             words: map(world, home, windows.table.segment())?,
             copy: map(world, home, memory.copy.segment())?,
             twins: map(world, home, windows.twins.segment())?,

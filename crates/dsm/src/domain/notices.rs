@@ -9,10 +9,10 @@ use crate::config::Diffs;
 use crate::interval::{Interval, Notice};
 use crate::memory::check_room;
 use crate::message::{Reader, Writer};
+use crate::steps;
 use crate::time::Time;
-use crate::variant::Variant;
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// Ends the interval of this rank's domain.
     pub(crate) fn close_domain(&mut self) -> Result<()> {
         let section = self.enter()?;
@@ -22,7 +22,7 @@ impl<V: Variant> Coherence<'_, V> {
 
     fn close_in(&mut self, section: &Section) -> Result<()> {
         let mut less = Vec::new();
-        let closed = section.close::<V>(&mut self.state_mut()?.mapped, &mut less);
+        let closed = section.close(&mut self.state_mut()?.mapped, &mut less);
         less.sort_unstable();
         allow_all(&mut *self.guard, &less, Allowed::Reading)?;
         let Some(closed) = closed else { return Ok(()) };
@@ -43,14 +43,14 @@ impl<V: Variant> Coherence<'_, V> {
     /// Returns what has come of something in a section. What has failed half-way, no other rank of
     /// the domain may take for done: it is told before it can enter.
     fn or_break(&self, section: &Section, done: Result<()>) -> Result<()> {
-        if done.is_err() && V::TELLS_OF_FAILURE {
+        if done.is_err() && !self.context.omits(steps::TELL_OF_FAILURE) {
             section.set_word(BROKEN, u64::from(self.me.0) + 1);
         }
         done
     }
 
     fn end_chain(&self, section: &Section, page: u32) -> Result<()> {
-        section.end_chain::<V>(page).map_err(|NoRoom { wanted_words }| {
+        section.end_chain(page).map_err(|NoRoom { wanted_words }| {
             let limit = self.config.storage_max as usize;
             check_room("diffs", wanted_words * 4, limit)
                 .err()
@@ -70,6 +70,7 @@ impl<V: Variant> Coherence<'_, V> {
 
     fn learn_in(&mut self, section: &Section, intervals: Vec<Interval>) -> Result<()> {
         let changes = self.intervals.epoch as usize % 2;
+        let overlooked = usize::from(self.context.omits(steps::HEED_NOTICES));
         for interval in intervals {
             let Interval { rank: domain, number, order, .. } = interval;
             if domain as usize >= section.extents.domains {
@@ -89,9 +90,9 @@ impl<V: Variant> Coherence<'_, V> {
             section.set_word(ORDER, section.word(ORDER).max(order));
             let wanted = section.before(domain) + u64::from(number);
             self.records.statistics.notices += interval.notices.len() as u64;
-            for notice in interval.notices.iter().skip(usize::from(!V::RECORDS_NOTICES)) {
+            for notice in interval.notices.iter().skip(overlooked) {
                 let page = notice.page;
-                if V::ENDS_CHAINS {
+                if !self.context.omits(steps::END_CHAINS) {
                     self.end_chain(section, page)?;
                 }
                 let source = section.source(page, domain);

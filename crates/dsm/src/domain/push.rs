@@ -19,7 +19,7 @@ use super::table::{Field, LOG_BYTES, Source, Table};
 use crate::coherence::Coherence;
 use crate::interval::Interval;
 use crate::message::{Reader, Writer};
-use crate::variant::Variant;
+use crate::steps;
 
 /// A domain that has touched more pages than these does not say which.
 const TOUCHED_MAX: usize = 64;
@@ -50,7 +50,7 @@ struct PushedDiff {
     words: Vec<u32>,
 }
 
-impl<V: Variant> Coherence<'_, V> {
+impl Coherence<'_> {
     /// Writes the diffs that another domain wants, and the pages whose diffs this one wants.
     pub(crate) fn write_pushed(&self, to: Rank, into: &mut Writer) -> Result<()> {
         let other = self.maker(to);
@@ -75,7 +75,7 @@ impl<V: Variant> Coherence<'_, V> {
         }
         let mut pushed = (0, Writer::default());
         for page in pages {
-            pushed.0 += u32::from(section.push::<V>(page, &mut pushed.1));
+            pushed.0 += u32::from(section.push(page, &mut pushed.1));
         }
         into.number(pushed.0);
         into.raw(pushed.1.bytes());
@@ -129,11 +129,11 @@ impl<V: Variant> Coherence<'_, V> {
         for of_page in all.chunk_by(|one, next| one.page == next.page) {
             let page = of_page[0].page;
             let fits: Vec<&Pushed> =
-                of_page.iter().filter(|pushed| section.is_next::<V>(pushed)).collect();
+                of_page.iter().filter(|pushed| section.is_next(pushed)).collect();
             // One that is lacking may have come before these.
             let is_all = section.field(page, Field::Pending) == fits.len() as u64
                 && section.field(page, Field::CopyAt) == 0
-                || !V::PUSHES_ALONE;
+                || self.context.omits(steps::PUSH_ALONE);
             if fits.is_empty() || !is_all || section.field(page, Field::Fetcher) != 0 {
                 continue;
             }
@@ -148,7 +148,7 @@ impl<V: Variant> Coherence<'_, V> {
             diffs.sort_by_key(|&(order, domain, _)| (order, domain));
             for (_, _, words) in &diffs {
                 section.note_words(page, words);
-                section.merge::<V>(page, words);
+                section.merge(page, words);
                 self.records.statistics.diff_bytes += words.len() as u64 * 4;
             }
             self.records.statistics.diffs_applied += diffs.len() as u64;
@@ -163,9 +163,9 @@ impl<V: Variant> Coherence<'_, V> {
 impl Table {
     /// Returns whether diffs that were pushed are all that a page lacks of their domain: they are
     /// those since the last barrier of all ranks, whose notices this domain may know from a lock.
-    fn is_next<V: Variant>(&self, pushed: &Pushed) -> bool {
+    fn is_next(&self, pushed: &Pushed) -> bool {
         let source = self.source(pushed.page, pushed.domain);
-        let has_before = source.applied >= pushed.after || !V::HEEDS_GAPS;
+        let has_before = source.applied >= pushed.after || self.omits(steps::HEED_GAPS);
         source.wanted == pushed.upto && source.applied < pushed.upto && has_before
     }
 
@@ -183,10 +183,10 @@ impl Table {
 
     /// Writes the diffs of a page since the last barrier of all ranks, and makes what is missing.
     /// Returns whether there are some.
-    fn push<V: Variant>(&self, page: u32, into: &mut Writer) -> bool {
+    fn push(&self, page: u32, into: &mut Writer) -> bool {
         let after = self.before(self.domain);
         let upto = self.last_notice(page);
-        let is_made = self.end_chain::<V>(page).is_ok();
+        let is_made = self.end_chain(page).is_ok();
         self.count(page, Field::Pushes);
         if self.field(page, Field::Pushes) >= PUSHES_MAX {
             self.set_field(page, Field::Subscribers, 0);

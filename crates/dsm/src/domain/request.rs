@@ -7,7 +7,6 @@ use zerocopy::IntoBytes;
 
 use super::table::Table;
 use crate::message::{Reader, Writer};
-use crate::variant::Variant;
 
 /// The most pages of one request.
 pub(crate) const PAGES_MAX: usize = 64;
@@ -95,7 +94,7 @@ fn read_request(asked: &[u8]) -> Result<(Rank, Vec<Wanted>)> {
 
 /// Answers a request, as the agent of the node, in at most `bytes_max` bytes. A request that makes
 /// no sense gets an empty reply.
-pub(crate) fn serve<V: Variant>(served: &Served, bytes_max: usize, asked: &[u8]) -> Vec<u8> {
+pub(crate) fn serve(served: &Served, bytes_max: usize, asked: &[u8]) -> Vec<u8> {
     let Ok((home, wanted)) = read_request(asked) else { return Vec::new() };
     let table = {
         let served = served.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +114,7 @@ pub(crate) fn serve<V: Variant>(served: &Served, bytes_max: usize, asked: &[u8])
     for wanted in &wanted {
         let noticed = section.field(wanted.page, super::table::Field::Noticed);
         let is_wanted = noticed > wanted.after && noticed <= wanted.upto;
-        if is_wanted && let Err(full) = section.end_chain::<V>(wanted.page) {
+        if is_wanted && let Err(full) = section.end_chain(wanted.page) {
             writer.number(NO_ROOM);
             writer.number(full.wanted_words as u32);
             return writer.into_bytes();
@@ -137,7 +136,7 @@ pub(crate) fn serve<V: Variant>(served: &Served, bytes_max: usize, asked: &[u8])
             let is_here = used + diff.words * 4 <= bytes_max;
             section.note_wanted(wanted.page, diff);
             diffs.wide(diff.order);
-            let is_whole = section.is_whole::<V>(diff);
+            let is_whole = section.is_whole(diff);
             diffs.number(2 * diff.words as u32 + u32::from(is_whole));
             diffs.number(if is_here { 0 } else { diff.at as u32 + 1 });
             if is_here {

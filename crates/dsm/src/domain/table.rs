@@ -8,8 +8,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Mapped, Width};
+use farside_fabric::{Atomic, Mapped, Step, Width};
+use farside_rma::Context;
 use zerocopy::IntoBytes;
+
+use crate::steps;
 
 /// The words of a domain, ahead of its lists.
 const LOCK: usize = 0;
@@ -141,11 +144,30 @@ impl Extents {
     }
 }
 
+/// The steps that are asked for when a table is made: the agent of a node has no context.
+const ASKED: [Step; 8] = [
+    steps::RENEW_TWINS_LATE,
+    steps::COMPARE_AGAIN,
+    steps::MERGE_INTO_TWINS,
+    steps::TELL_OF_CLOSED,
+    steps::HEED_WRITERS,
+    steps::HEED_GAPS,
+    steps::TELL_WHOLE,
+    steps::LOOK_AT_OPENED,
+];
+
+/// Returns which of them are left out, one bit for each.
+pub(super) fn omitted(context: &Context) -> u8 {
+    (0..).zip(ASKED).map(|(at, step)| u8::from(context.omits(step)) << at).sum()
+}
+
 /// The memory of a domain, as one process reaches it.
 pub(crate) struct Table {
     pub(crate) extents: Extents,
     /// The number of this domain.
     pub(crate) domain: u32,
+    /// The steps that are left out, as [`omitted`] has them.
+    pub(super) omitted: u8,
     pub(crate) words: Mapped,
     pub(crate) copy: Mapped,
     pub(crate) twins: Mapped,
@@ -177,6 +199,13 @@ impl Table {
         let take = Atomic::CompareSwap { expected: 0, desired: 1 };
         let held = self.words.atomic(LOCK as u64 * 8, Width::W64, take);
         (held == Some(0)).then(|| Section(self.clone()))
+    }
+
+    /// Returns whether one of the [`ASKED`] steps is left out.
+    #[inline]
+    pub(super) fn omits(&self, step: Step) -> bool {
+        let mut asked = (0..).zip(ASKED);
+        self.omitted != 0 && asked.any(|(at, asked)| asked == step && self.omitted >> at & 1 == 1)
     }
 
     pub(crate) fn word(&self, at: usize) -> u64 {

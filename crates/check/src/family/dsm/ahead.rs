@@ -1,6 +1,5 @@
 //! Programs about what comes, or is opened, before it is asked for, and what is left out then.
 
-use farside::dsm::variant::Variant;
 use farside::dsm::{Dsm, Placement};
 use farside::{Rank, Result};
 
@@ -12,7 +11,7 @@ pub(super) const MANY: u32 = 9;
 
 /// Two ranks count under a lock, and all look at the sum after a barrier. The second time, the
 /// diffs of both come with it to rank 0; the fourth time, those of one of them to rank 1.
-pub(super) fn pushed<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+pub(super) fn pushed(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     for round in 1..=4 {
         let looker = if round <= 2 { Rank(0) } else { Rank(1) };
@@ -34,7 +33,7 @@ pub(super) fn pushed<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Resul
 
 /// Rank 1 writes all pages, which the others read; then all of them again, too many to come with a
 /// barrier, and rank 2 asks for them; then the first one, which comes.
-pub(super) fn pushed_later<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+pub(super) fn pushed_later(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = dsm.alloc_at::<u32>(2 * MANY as usize, Placement::At(0))?;
     let is_writer = dsm.world().rank() == Rank(1);
     for round in 1..=2 {
@@ -62,7 +61,7 @@ pub(super) fn pushed_later<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) ->
 
 /// Rank 1 makes a view of four pages, and writes some of them: another one in each round. The
 /// others write a word of the last one.
-pub(super) fn opened<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+pub(super) fn opened(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     let me = dsm.world().rank();
     for round in 1..=3 {
@@ -88,7 +87,7 @@ pub(super) fn opened<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Resul
 
 /// Rank 1 writes all words of a page under a lock, and rank 2 one of them, if it has seen the other
 /// one. Rank 0, which has not touched the page, sees both.
-pub(super) fn whole<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+pub(super) fn whole(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     let mut has_seen = 0;
     match dsm.world().rank().0 {
@@ -119,7 +118,7 @@ pub(super) fn whole<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result
 }
 
 /// Rank 1 writes a word of a page under a lock, and then rank 2 the three others.
-pub(super) fn most<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+pub(super) fn most(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     match dsm.world().rank().0 {
         1 => dsm.locked(0, |dsm| dsm.set(all, 1, 5))?,

@@ -1,9 +1,8 @@
 //! One copy for the ranks of a node, and diffs on demand: the same promises, at three ranks on one,
 //! two and three nodes.
 
-use farside::dsm::variant::{Marked, Variant, mutants};
-use farside::dsm::{BarrierKind, Config, Copies, Diffs, Dsm, Start};
-use farside::sim::{Policy, staged};
+use farside::dsm::{BarrierKind, Config, Copies, Diffs, Dsm, Start, steps};
+use farside::sim::{Policy, omitting, staged};
 use farside::{Rank, Result};
 
 use super::ahead::{self, most, opened, pushed, pushed_later, whole};
@@ -31,20 +30,22 @@ fn of_many() -> Config {
     Config { bytes: 8 * u64::from(ahead::MANY), ..domains() }
 }
 
-/// A program whose ranks stay until all are done: their nodes make diffs for the others.
-fn subject<V: Variant>(
+/// A program whose ranks stay until all are done: their nodes make diffs for the others. What ranks
+/// of a node do in its memory is marked for the explorer.
+fn subject(
     config: Config,
-    body: fn(&mut Dsm<'_, V>, Rounds) -> Result<()>,
+    body: fn(&mut Dsm<'_>, Rounds) -> Result<()>,
 ) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = setup.rounds;
-        Subject::new(staged(move |world, prepared| {
-            let mut dsm = Dsm::<V>::variant(world, config)?;
+        let program = staged(move |world, prepared| {
+            let mut dsm = Dsm::new(world, config)?;
             prepared();
             body(&mut dsm, rounds)?;
             dsm.check()?;
             world.barrier()
-        }))
+        });
+        Subject::new(omitting(steps::LEAVE_UNMARKED, program))
     }
 }
 
@@ -64,7 +65,7 @@ macro_rules! on_nodes {
         ]
         .map(|(name, about, topology)| {
             let setup = Setup::new(3).topology(topology);
-            Check::new(name, about, subject::<Marked>($config, $body)).setup(setup)
+            Check::new(name, about, subject($config, $body)).setup(setup)
         })
     };
     (random: $name:literal, $about:literal, $config:expr, $body:expr) => {{
@@ -78,10 +79,10 @@ macro_rules! on_nodes {
 fn pair(
     name: &'static str,
     about: &'static str,
-    body: fn(&mut Dsm<'_, Marked>, Rounds) -> Result<()>,
+    body: fn(&mut Dsm<'_>, Rounds) -> Result<()>,
 ) -> Check {
     let setup = Setup::new(2).topology("node:2");
-    Check::new(name, about, subject::<Marked>(domains(), body)).setup(setup)
+    Check::new(name, about, subject(domains(), body)).setup(setup)
 }
 
 /// Small programs of two ranks on two nodes.
@@ -221,11 +222,9 @@ fn stores() -> Vec<Check> {
 
 /// The promises to survivors of a death.
 fn deaths() -> Vec<Check> {
-    let of = |name, about, topology, body: fn(&mut Dsm<'_, Marked>, Rounds) -> Result<()>| {
+    let of = |name, about, topology, body: fn(&mut Dsm<'_>, Rounds) -> Result<()>| {
         let setup = Setup::new(3).topology(topology).deaths(1);
-        Check::new(name, about, subject::<Marked>(of_four(), body))
-            .setup(setup)
-            .policy(Policy::Random, 3000)
+        Check::new(name, about, subject(of_four(), body)).setup(setup).policy(Policy::Random, 3000)
     };
     vec![
         of(
@@ -252,7 +251,7 @@ fn deaths() -> Vec<Check> {
 /// More ranks than all schedules can be tried for.
 fn many() -> Vec<Check> {
     let of = |name, about, config| {
-        Check::new(name, about, subject::<Marked>(config, run::mixed))
+        Check::new(name, about, subject(config, run::mixed))
             .setup(Setup::new(8).topology("node:4").rounds(2))
             .policy(Policy::Random, 300)
     };
@@ -265,104 +264,109 @@ fn many() -> Vec<Check> {
 
 /// The wrong ones.
 fn wrong_ones() -> Vec<Check> {
-    use mutants::{
-        ClosesSilently, ClosesUnderWriters, ForgetsAfterDiff, KeepsChains, MergesBesideTwins,
-        MergesPages, RenewsTwinsEarly,
-    };
     vec![
         caught(
             "dsm/renews-twins-early",
             "renews twins when an interval ends",
-            subject::<RenewsTwinsEarly>(domains(), current),
+            subject(domains(), current),
             "node:3",
             "before its page was asked for",
-        ),
+        )
+        .omitting(steps::RENEW_TWINS_LATE),
         caught(
             "dsm/forgets-after-diff",
             "forgets a page when its diff was made",
-            subject::<ForgetsAfterDiff>(domains(), current),
+            subject(domains(), current),
             "node:3",
             "while its page was asked for",
-        ),
+        )
+        .omitting(steps::COMPARE_AGAIN),
         caught(
             "dsm/keeps-chains",
             "goes on with a chain when another node has written the page",
-            subject::<KeepsChains>(domains(), overtaking),
+            subject(domains(), overtaking),
             "node:3",
             "has overtaken a newer one",
-        ),
+        )
+        .omitting(steps::END_CHAINS),
         caught(
             "dsm/merges-pages",
             "merges by writing back the whole page",
-            subject::<MergesPages>(of_four(), neighbours),
+            subject(of_four(), neighbours),
             "node:2",
             "overwritten a neighbour's store",
-        ),
+        )
+        .omitting(steps::MERGE_WORDS),
         caught(
             "dsm/merges-beside-twins",
             "merges into the page and not into its twin",
-            subject::<MergesBesideTwins>(of_four(), neighbours),
+            subject(of_four(), neighbours),
             "node:2",
             "has come back as its own",
-        ),
+        )
+        .omitting(steps::MERGE_INTO_TWINS),
         caught(
             "dsm/closes-silently",
             "closes pages that other ranks of the node can still write",
-            subject::<ClosesSilently>(domains(), closed),
+            subject(domains(), closed),
             "node:2",
             "that had been closed",
-        ),
+        )
+        .omitting(steps::TELL_OF_CLOSED),
         caught(
             "dsm/closes-under-writers",
             "closes a page that a neighbour can still write",
-            subject::<ClosesUnderWriters>(domains(), retired),
+            subject(domains(), retired),
             "node:2",
             "that a neighbour had left alone",
-        ),
+        )
+        .omitting(steps::HEED_WRITERS),
     ]
 }
 
 /// The wrong ones of what comes, or is opened, before it is asked for.
 fn wrong_ahead() -> Vec<Check> {
-    use mutants::{
-        FetchesWholeOnly, OpensBlindly, PushesOverGaps, PushesOverOthers, TakesMostForWhole,
-    };
     vec![
         caught(
             "dsm/pushes-over-others",
             "merges a diff that came with a barrier into a page that lacks older ones",
-            subject::<PushesOverOthers>(domains(), pushed),
+            subject(domains(), pushed),
             "node:3",
             "came over one that came with a barrier",
-        ),
+        )
+        .omitting(steps::PUSH_ALONE),
         caught(
             "dsm/pushes-over-gaps",
             "merges a diff that came with a barrier into a page that lacks one before it",
-            subject::<PushesOverGaps>(of_many(), pushed_later),
+            subject(of_many(), pushed_later),
             "node:3",
             "before one that came with a barrier",
-        ),
+        )
+        .omitting(steps::HEED_GAPS),
         caught(
             "dsm/fetches-whole-only",
             "takes a diff of all words of a page for all that there is",
-            subject::<FetchesWholeOnly>(domains(), whole),
+            subject(domains(), whole),
             "node:3",
             "after all words of its page",
-        ),
+        )
+        .omitting(steps::KEEP_LATER_DIFFS),
         caught(
             "dsm/takes-most-for-whole",
             "takes a diff of all words of a page but one for one of all",
-            subject::<TakesMostForWhole>(of_four(), most),
+            subject(of_four(), most),
             "node:3",
             "before all others of its page",
-        ),
+        )
+        .omitting(steps::TELL_WHOLE),
         caught(
             "dsm/opens-blindly",
             "opens pages ahead of their first store, and never looks at them",
-            subject::<OpensBlindly>(domains(), opened),
+            subject(domains(), opened),
             "node:3",
             "to a page that was opened ahead",
-        ),
+        )
+        .omitting(steps::LOOK_AT_OPENED),
     ]
 }
 
@@ -382,7 +386,7 @@ fn caught(
 
 /// Rank 0 writes a word under a lock, and its neighbour on the page after it. Rank 1 may ask for
 /// the page in between.
-fn current<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+fn current(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     match dsm.world().rank().0 {
         0 => {
@@ -405,7 +409,7 @@ fn current<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
 
 /// Ranks 0 and 1 write different words of a page under different locks; then rank 0 writes the word
 /// of rank 1, too, if it has seen it.
-fn overtaking<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+fn overtaking(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     let (own, others, has_seen) = (0, 1, 2);
     match dsm.world().rank().0 {
@@ -433,7 +437,7 @@ fn overtaking<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
 /// A rank writes a word under one lock, and again under another; of two ranks that share another
 /// node one looks at a third word of the page, under the first lock, and the other writes the word
 /// beside it, twice.
-fn neighbours<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+fn neighbours(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     let topology = dsm.world().topology();
     // Two ranks of one node, if there are any, and the third.
@@ -458,7 +462,7 @@ fn neighbours<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
 }
 
 /// Rank 1 writes a page that rank 2 or 0 reads, and then leaves it alone until it is closed.
-fn closed<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+fn closed(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     let me = dsm.world().rank().0;
     if me == 1 {
@@ -484,7 +488,7 @@ fn closed<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
 
 /// Two ranks, of one node if there is one with two, write words of a page that the third reads.
 /// Then one of them ends intervals without touching the page, and the other one writes it again.
-fn retired<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: Rounds) -> Result<()> {
+fn retired(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     let all = run::words(dsm)?;
     let me = dsm.world().rank().0;
     let is_second = dsm.world().topology().same_node(Rank(1), Rank(2));

@@ -1,18 +1,17 @@
 //! Programs without races, and what they must see.
 
-use farside::dsm::variant::Variant;
 use farside::dsm::{Dsm, Placement, Shared};
 use farside::{Rank, Result};
 
 use crate::family::wrong;
 
 /// The word of a page that is at this place: pages have two words, and all lie in a row.
-pub(super) fn words<V: Variant>(dsm: &mut Dsm<'_, V>) -> Result<Shared<u32>> {
+pub(super) fn words(dsm: &mut Dsm<'_>) -> Result<Shared<u32>> {
     dsm.alloc_at(16, Placement::At(0))
 }
 
 /// Rank 0 writes data and then a flag, on different pages, under a lock; the others look once.
-pub(super) fn message_passing<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+pub(super) fn message_passing(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     let (data, flag) = (0, 2);
     dsm.lock(0)?;
@@ -27,7 +26,7 @@ pub(super) fn message_passing<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) ->
 
 /// Each of two writes its word under a lock of its own, and reads the other's under the other's
 /// lock.
-pub(super) fn store_buffering<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+pub(super) fn store_buffering(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     let me = dsm.world().rank().0;
     if me < 2 {
@@ -49,7 +48,7 @@ pub(super) fn store_buffering<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) ->
 
 /// All ranks write words next to each other, another one in each round, and see all of them after a
 /// barrier.
-pub(super) fn false_sharing<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+pub(super) fn false_sharing(dsm: &mut Dsm<'_>, rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     let (me, count) = (dsm.world().rank().index(), dsm.world().size() as usize);
     let mut expected = vec![0; count];
@@ -76,7 +75,7 @@ pub(super) fn false_sharing<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Re
 const LONG_PAGES: usize = 64;
 
 /// The last rank writes a word of every second page in each round, and all meet.
-pub(super) fn long_messages<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+pub(super) fn long_messages(dsm: &mut Dsm<'_>, rounds: u32) -> Result<()> {
     let all: Shared<u32> = dsm.alloc_at(4 * LONG_PAGES, Placement::At(0))?;
     let (me, last) = (dsm.world().rank().0, dsm.world().size() - 1);
     for round in 1..=rounds {
@@ -90,7 +89,7 @@ pub(super) fn long_messages<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Re
 }
 
 /// Every rank counts, under a lock.
-pub(super) fn counting<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+pub(super) fn counting(dsm: &mut Dsm<'_>, rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     for _ in 0..rounds {
         dsm.lock(1)?;
@@ -103,7 +102,7 @@ pub(super) fn counting<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<
 }
 
 /// Rank 0 tells rank 1 under one lock, and rank 1 tells rank 2 under another.
-pub(super) fn chain<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+pub(super) fn chain(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     let (first, second) = (0, 2);
     match dsm.world().rank().0 {
@@ -136,11 +135,11 @@ pub(super) fn chain<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()
 }
 
 /// Ranks 0 and 1 meet, then ranks 1 and 2, then all.
-pub(super) fn some<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+pub(super) fn some(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     let me = dsm.world().rank().0;
     dsm.set(all, me as usize, me + 1)?;
-    let sees = |dsm: &Dsm<'_, V>, count: usize| {
+    let sees = |dsm: &Dsm<'_>, count: usize| {
         let seen = dsm.view(all, 0..count)?.to_vec();
         let expected: Vec<u32> = (1..=count as u32).collect();
         if seen == expected {
@@ -163,7 +162,7 @@ pub(super) fn some<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()>
 }
 
 /// Rank 0 tells rank 1 in a barrier of both, and rank 1 tells rank 2 under a lock.
-pub(super) fn told<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+pub(super) fn told(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     let (first, second) = (0, 2);
     let me = dsm.world().rank().0;
@@ -189,7 +188,7 @@ pub(super) fn told<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()>
 }
 
 /// Locks and barriers by turns.
-pub(super) fn mixed<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+pub(super) fn mixed(dsm: &mut Dsm<'_>, rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     let (me, count) = (dsm.world().rank().0, dsm.world().size());
     for round in 1..=rounds {
@@ -216,7 +215,7 @@ pub(super) fn mixed<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()>
 
 /// What ranks see of a barrier that has no room for what rank 0 has written: an error, which stays,
 /// or what was written.
-pub(super) fn meets_without_room<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+pub(super) fn meets_without_room(dsm: &mut Dsm<'_>, rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     if dsm.world().rank() == Rank(0) {
         (0..4).try_for_each(|page| dsm.set(all, 2 * page, 7))?;
@@ -235,7 +234,7 @@ pub(super) fn meets_without_room<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) 
 
 /// Rank 0 has no room for what it has written under a lock: the others get the lock from a rank
 /// that had it before, or an error.
-pub(super) fn unlocks_without_room<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+pub(super) fn unlocks_without_room(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     if dsm.world().rank() == Rank(0) {
         dsm.lock(1)?;
@@ -254,7 +253,7 @@ pub(super) fn unlocks_without_room<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u3
 /// There is no room for the notices of what rank 0 has written, whoever of its domain ends the
 /// interval: it is told. Of two others that add to a word under a lock, one on each node, one sees
 /// what the other has written, or one hears of the failure.
-pub(super) fn closes_without_room<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+pub(super) fn closes_without_room(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
     let all: Shared<u32> = dsm.alloc_at(1 << 11, Placement::At(0))?;
     let mut seen = [0, 0];
     if dsm.world().rank() == Rank(0) {
