@@ -79,10 +79,12 @@ impl<T> OrExit<T> for Result<T> {
 #[cold]
 #[inline(never)]
 pub(crate) fn failed(call: Call, error: &Error) -> ! {
-    if let Error::PeerFailed { rank, .. } | Error::RankLost { rank, how: ExitCause::Left } = error
+    // A PE that cannot go on gives memory back, says why, and ends the job.
+    if let Error::PeerFailed { rank, .. }
+    | Error::RankLost { rank, how: ExitCause::Left }
+    | Error::NoSegment { rank, .. } = error
         && rank.0 as c_int != runtime::pe()
     {
-        // If that PE could not go on, it says why, and ends the job.
         std::thread::park_timeout(FINDS);
     }
     end(call, &in_pes(error))
