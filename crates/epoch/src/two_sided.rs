@@ -191,8 +191,8 @@ impl<'t> TwoSided<'t> {
         Ok(())
     }
 
-    /// Waits until a word of this rank's own, which the member `from` writes, satisfies `until`, and
-    /// serves the requests that come meanwhile.
+    /// Waits until a word of this rank's own, which the member `from` writes, satisfies `until`.
+    /// Serves the requests that come meanwhile.
     pub(crate) fn wait(
         &self,
         team: &Team<'_>,
