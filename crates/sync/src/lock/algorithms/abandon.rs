@@ -19,10 +19,9 @@
 use farside_fabric::{Rank, Result};
 use farside_rma::Context;
 
-use super::d_mcs::{
-    Entry, FIRST_IN_LINE, GRANTED, NEXT, Queue, STATUS, Variant, WAITING, status_of,
-};
+use super::d_mcs::{Entry, FIRST_IN_LINE, GRANTED, NEXT, Queue, STATUS, WAITING, status_of};
 use crate::lock::frame::{LockWords, TimeLimit};
+use crate::lock::steps;
 
 /// The owner has given up, and may come back.
 const ABANDONED: u64 = 2;
@@ -33,20 +32,16 @@ const SKIPPED: u64 = 4;
 
 impl Queue {
     /// Gives up the place, unless the lock is granted at that moment: then returns the grant.
-    pub(super) fn give_up<V: Variant>(
-        &self,
-        lock: &LockWords,
-        context: &Context,
-    ) -> Result<Option<u64>> {
+    pub(super) fn give_up(&self, lock: &LockWords, context: &Context) -> Result<Option<u64>> {
         let status = lock.at(context.rank(), self.base + STATUS);
         let mut held = WAITING;
         loop {
-            let seen = if V::GIVES_UP_AT_ONCE {
-                context.compare_swap(status, held, ABANDONED)?
-            } else {
+            let seen = if context.omits(steps::GIVE_UP_AT_ONCE) {
                 let seen = context.load(status)?;
                 context.store(status, ABANDONED)?;
                 seen
+            } else {
+                context.compare_swap(status, held, ABANDONED)?
             };
             if status_of(seen) == GRANTED {
                 return Ok(Some(seen));
@@ -61,7 +56,7 @@ impl Queue {
 
     /// Waits again at a place that this rank has abandoned. Returns `None` if it has none, so that
     /// it must take a new one.
-    pub(super) fn reenter<V: Variant>(
+    pub(super) fn reenter(
         &self,
         lock: &LockWords,
         context: &Context,
@@ -72,7 +67,7 @@ impl Queue {
         }
         match limit {
             TimeLimit::DoNotWait => Ok(Some(Entry::GaveUp)),
-            _ => self.await_turn::<V>(lock, context, limit).map(Some),
+            _ => self.await_turn(lock, context, limit).map(Some),
         }
     }
 
@@ -127,7 +122,7 @@ impl Queue {
 
     /// As the holder: takes a node out of the queue, which stands in it with the link `link`, and
     /// returns the link of the node behind it; zero if there is none.
-    pub(super) fn skip<V: Variant>(
+    pub(super) fn skip(
         &self,
         lock: &LockWords,
         context: &Context,
@@ -136,7 +131,7 @@ impl Queue {
     ) -> Result<u64> {
         let mut next = context.load(lock.at(rank, self.base + NEXT))?;
         if next == 0 {
-            next = self.next_or_none::<V>(lock, context, rank, link)?;
+            next = self.next_or_none(lock, context, rank, link)?;
         }
         context.signal(lock.at(rank, self.base + STATUS), SKIPPED)?;
         Ok(next)

@@ -12,22 +12,19 @@
 //!            tail and not yet linked itself is waited for (lock/d-mcs-without-second-look).
 //! Cost:      acquire 1 atomic, +1 signal and 1 store to itself if queued; release 1 load and 1
 //!            atomic alone, else 1 load, 1 store to itself and 1 signal.
-//! Checked:   `farside check 'lock/d-mcs*'`: all schedules of the jobs in `ENTRIES`; 8 and 16 ranks
+//! Checked:   `farside check 'lock/d-mcs*'`: all schedules of small jobs; 8 and 16 ranks
 //!            on three levels, some with time limits, PCT depth 3; 64 and 256 ranks.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::{Link, Rank, Result};
 use farside_rma::Context;
 
-use super::{Kind, QUICK};
-use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry as Row, Explored, Job, Large, Made, Maker, Operations, Promise, Style, Trial,
-    without_flush,
-};
+use super::Kind;
+use crate::lock::frame::{Algorithm, LockWords, Standing, TimeLimit};
+use crate::lock::registry::{Entry as Row, Made, Maker};
+use crate::lock::steps;
 
 /// How many words of every rank a queue takes.
 pub const WORDS: usize = 3;
@@ -46,27 +43,6 @@ const STATUS_BITS: u32 = 3;
 /// The offset part of a link: whether its node may be abandoned.
 const STAYS: u64 = 0;
 const MAY_LEAVE: u64 = 1;
-
-/// The steps of a queue, and of the lock that is nothing but a queue.
-pub trait Variant: Send + 'static {
-    /// Makes what was written under the lock visible before the lock is passed on.
-    const FLUSHES: bool = true;
-    /// Waits for a successor that has taken its place and is about to link itself.
-    const LOOKS_AGAIN: bool = true;
-    /// Gives up a place in one atomic step that a grant cannot slip in before.
-    const GIVES_UP_AT_ONCE: bool = true;
-    /// Passes over a place that was given up.
-    const SKIPS: bool = true;
-}
-
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { Variant { FLUSHES: bool = false } }
-    WithoutSecondLook { Variant { LOOKS_AGAIN: bool = false } }
-    GivesUpInTwoSteps { Variant { GIVES_UP_AT_ONCE: bool = false } }
-    WithoutSkipping { Variant { SKIPS: bool = false } }
-}
 
 /// One queue, as one rank uses it.
 pub struct Queue {
@@ -119,13 +95,8 @@ impl Queue {
     }
 
     /// Takes a place at the tail and waits for the turn. [RMALOCK16 listing 2]
-    pub fn enter<V: Variant>(
-        &self,
-        lock: &LockWords,
-        context: &Context,
-        limit: TimeLimit,
-    ) -> Result<Entry> {
-        if let Some(entry) = self.reenter::<V>(lock, context, limit)? {
+    pub fn enter(&self, lock: &LockWords, context: &Context, limit: TimeLimit) -> Result<Entry> {
+        if let Some(entry) = self.reenter(lock, context, limit)? {
             return Ok(entry);
         }
         let leaves = if limit.may_give_up() { MAY_LEAVE } else { STAYS };
@@ -142,11 +113,11 @@ impl Queue {
             return Ok(Entry::First);
         };
         context.signal(lock.at(pred, self.base + NEXT), mine.bits())?;
-        self.await_turn::<V>(lock, context, limit)
+        self.await_turn(lock, context, limit)
     }
 
     /// Waits until the predecessor has granted the lock, or gives up.
-    pub(super) fn await_turn<V: Variant>(
+    pub(super) fn await_turn(
         &self,
         lock: &LockWords,
         context: &Context,
@@ -160,7 +131,7 @@ impl Queue {
         }
         let granted = match lock.wait_within(context, limit, status, is_granted)? {
             Some(granted) => granted,
-            None => match self.give_up::<V>(lock, context)? {
+            None => match self.give_up(lock, context)? {
                 None => return Ok(Entry::GaveUp),
                 Some(granted) => granted,
             },
@@ -170,29 +141,24 @@ impl Queue {
     }
 
     /// Leaves with this rank's own node. See `leave_as`.
-    pub fn leave<V: Variant>(
-        &self,
-        lock: &LockWords,
-        context: &Context,
-        value: u64,
-    ) -> Result<Option<Rank>> {
-        self.leave_as::<V>(lock, context, self.link.get(), |_| Ok(value))
+    pub fn leave(&self, lock: &LockWords, context: &Context, value: u64) -> Result<Option<Rank>> {
+        self.leave_as(lock, context, self.link.get(), |_| Ok(value))
     }
 
     /// Leaves with this rank's own node. `value` may prepare for each rank that may be the next;
     /// `None` says that it was passed over.
-    pub(super) fn leave_with<V: Variant>(
+    pub(super) fn leave_with(
         &self,
         lock: &LockWords,
         context: &Context,
         value: impl FnMut(Option<Rank>) -> Result<u64>,
     ) -> Result<Option<Rank>> {
-        self.leave_as::<V>(lock, context, self.link.get(), value)
+        self.leave_as(lock, context, self.link.get(), value)
     }
 
     /// Leaves with the node that `mine` names, and passes a value to the next in the queue; returns
     /// the rank that it was passed to. [RMALOCK16 listing 3]
-    pub(super) fn leave_as<V: Variant>(
+    pub(super) fn leave_as(
         &self,
         lock: &LockWords,
         context: &Context,
@@ -205,7 +171,7 @@ impl Queue {
         let own_next = lock.at(node, self.base + NEXT);
         let mut next = context.load(own_next)?;
         if next == 0 {
-            next = self.next_or_none::<V>(lock, context, node, mine.bits())?;
+            next = self.next_or_none(lock, context, node, mine.bits())?;
         }
         if next == 0 {
             return Ok(None);
@@ -213,7 +179,7 @@ impl Queue {
         context.store(own_next, 0)?;
         while let Some((rank, leaves)) = Link::from_bits(next).target() {
             let granted = (value(Some(rank))? << STATUS_BITS) | GRANTED;
-            if leaves == STAYS || !V::SKIPS {
+            if leaves == STAYS || context.omits(steps::SKIP) {
                 context.signal(lock.at(rank, self.base + STATUS), granted)?;
                 return Ok(Some(rank));
             }
@@ -223,7 +189,7 @@ impl Queue {
             // The owner may have come back: then it is granted the lock after all.
             if self.begin_to_skip(lock, context, rank)? {
                 value(None)?;
-                next = self.skip::<V>(lock, context, rank, next)?;
+                next = self.skip(lock, context, rank, next)?;
             }
         }
         Ok(None)
@@ -231,7 +197,7 @@ impl Queue {
 
     /// Returns the link of the node behind `node`, which has none that is known; zero if there is
     /// none, and then the queue is empty.
-    pub(super) fn next_or_none<V: Variant>(
+    pub(super) fn next_or_none(
         &self,
         lock: &LockWords,
         context: &Context,
@@ -242,11 +208,10 @@ impl Queue {
         if context.compare_swap(tail, mine, 0)? == mine {
             return Ok(0);
         }
-        if V::LOOKS_AGAIN {
-            lock.watch(context, node, self.base + NEXT, |next| next != 0)
-        } else {
-            context.load(lock.at(node, self.base + NEXT))
+        if context.omits(steps::LOOK_AGAIN) {
+            return context.load(lock.at(node, self.base + NEXT));
         }
+        lock.watch(context, node, self.base + NEXT, |next| next != 0)
     }
 
     /// Tells the next in a queue whose waiters park, if it is known and near, that only this rank
@@ -286,24 +251,18 @@ pub(super) fn status_of(word: u64) -> u64 {
 }
 
 /// The lock that is nothing but a queue.
-struct DMcs<V> {
+struct DMcs {
     queue: Queue,
-    variant: PhantomData<V>,
 }
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker)
-}
-
-fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    let queue = Queue::new(0, maker.home);
-    let algorithm = Box::new(DMcs::<V> { queue, variant: PhantomData });
+    let algorithm = Box::new(DMcs { queue: Queue::new(0, maker.home) });
     Ok(Made { words: maker.words(WORDS)?, algorithm })
 }
 
-impl<V: Variant> DMcs<V> {
+impl DMcs {
     fn enter(&self, lock: &LockWords, context: &Context, limit: TimeLimit) -> Result<bool> {
-        let entry = self.queue.enter::<V>(lock, context, limit)?;
+        let entry = self.queue.enter(lock, context, limit)?;
         if matches!(entry, Entry::Passed(_)) {
             lock.statistics.queued(1);
         }
@@ -311,7 +270,7 @@ impl<V: Variant> DMcs<V> {
     }
 }
 
-impl<V: Variant> Algorithm for DMcs<V> {
+impl Algorithm for DMcs {
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         self.enter(lock, context, TimeLimit::DoNotWait)
     }
@@ -325,8 +284,8 @@ impl<V: Variant> Algorithm for DMcs<V> {
     }
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
-        if let Some(next) = self.queue.leave::<V>(lock, context, 0)? {
+        let published = lock.publish(context);
+        if let Some(next) = self.queue.leave(lock, context, 0)? {
             lock.statistics.passed(context, next);
         }
         published
@@ -343,43 +302,4 @@ pub(super) const ENTRIES: &[Row] = &[Row {
     about: "a queue in which each waiter waits on its own word",
     kind: || Kind::Mcs,
     needs_agent: false,
-    explored: &[Explored {
-        name: "d-mcs",
-        kind: || Kind::Mcs,
-        is_fifo: true,
-        near: Job::new(3).rounds(2),
-        deaths: Job::new(3),
-        limits: Job::new(3),
-        large: Large::Deep(|| Kind::Mcs),
-        ..QUICK
-    }],
-    costs: &[
-        Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::atomics(2)),
-        // The waiter swaps the tail, and resets its status; the holder reads and resets its next.
-        Cost::of("node:1", Case::Passed, Operations::and_signal(2), Operations::and_signal(2)),
-    ],
-    variants: &[
-        without_flush(build::<WithoutFlush>),
-        super::Variant {
-            name: "without-second-look",
-            about: "does not wait for a successor that is about to link itself",
-            build: build::<WithoutSecondLook>,
-            trial: Some(Trial::caught(Style::Wait, Promise::Progress, "has already left")),
-        },
-        super::Variant {
-            name: "gives-up-in-two-steps",
-            about: "looks whether it was granted the lock, and then gives up",
-            build: build::<GivesUpInTwoSteps>,
-            trial: Some(Trial::caught(Style::GiveUp, Promise::Progress, "has already left")),
-        },
-        super::Variant {
-            name: "without-skipping",
-            about: "passes the lock to a place that was given up",
-            build: build::<WithoutSkipping>,
-            trial: Some(Trial {
-                job: Job::new(2).rounds(2),
-                ..Trial::caught(Style::WalkAway, Promise::Progress, "has already left")
-            }),
-        },
-    ],
 }];

@@ -13,23 +13,20 @@
 //!            before the own element's next goes there (lock/rma-mcs-leaf-first).
 //! Cost:      for each level entered that of a queue, above the first +1 store to itself; release:
 //!            inside the element that of a queue and 1 load; each level above 2 loads more.
-//! Checked:   `farside check 'lock/rma-mcs*'`: all schedules of the jobs in `ENTRIES` with
+//! Checked:   `farside check 'lock/rma-mcs*'`: all schedules of small jobs with
 //!            thresholds of 1, 2 and 32; T_L itself; 8 to 256 ranks, PCT depth 3.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::{Link, Rank, Result};
 use farside_rma::Context;
 
+use super::Kind;
 use super::d_mcs::{self, Entry, Queue};
-use super::{Kind, QUICK};
-use crate::lock::frame::{Algorithm, LockWords, Right, TimeLimit, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry as Row, Explored, Job, Large, Made, Maker, Operations, Promise, Style, Trial,
-    WITHOUT_FLUSH,
-};
+use crate::lock::frame::{Algorithm, LockWords, TimeLimit};
+use crate::lock::registry::{Entry as Row, Made, Maker};
+use crate::lock::steps;
 
 /// Words for each level: those of a queue, and what is known of the node.
 const WORDS: usize = d_mcs::WORDS + 1;
@@ -41,25 +38,7 @@ const T_L: u32 = 32;
 /// Told to the next of an element when the level above was released.
 const CLIMB: u64 = 0;
 
-/// The steps of the tree, besides those of its queues.
-pub(crate) trait Variant: d_mcs::Variant {
-    /// Releases the queue of the wider element before the own element's next goes there.
-    const CLIMBS_LAST: bool = true;
-    /// Leaves an element when the lock was passed inside it as often as T_L allows.
-    const KEEPS_T_L: bool = true;
-    /// Gives back what lies above when as many have followed each other as T_W allows.
-    const KEEPS_T_W: bool = true;
-}
-
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { d_mcs::Variant { FLUSHES: bool = false }, Variant }
-    LeafFirst { d_mcs::Variant, Variant { CLIMBS_LAST: bool = false } }
-    WithoutTL { d_mcs::Variant, Variant { KEEPS_T_L: bool = false } }
-}
-
-pub(crate) struct RmaMcs<V> {
+pub(crate) struct RmaMcs {
     /// The narrowest first.
     levels: Vec<Level>,
     thresholds: Vec<u32>,
@@ -70,7 +49,6 @@ pub(crate) struct RmaMcs<V> {
     descent: Cell<Descent>,
     /// What is known of this rank's node in the first level.
     leaf: Cell<Known>,
-    variant: PhantomData<V>,
 }
 
 struct Level {
@@ -170,16 +148,12 @@ fn elements(context: &Context, members: &[Rank]) -> Vec<Vec<u32>> {
 }
 
 pub(super) fn make(maker: &Maker<'_>, thresholds: &[u32]) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker, thresholds)
-}
-
-fn build<V: Variant>(maker: &Maker<'_>, thresholds: &[u32]) -> Result<Made<dyn Algorithm>> {
     let words = maker.words(words(maker.context(), maker.team.members()))?;
-    let tree = RmaMcs::<V>::below(&words, maker.context(), None, thresholds);
+    let tree = RmaMcs::below(&words, maker.context(), None, thresholds);
     Ok(Made { words, algorithm: Box::new(tree) })
 }
 
-impl<V: Variant> RmaMcs<V> {
+impl RmaMcs {
     /// Makes a tree with something above it, which is given back after `widest` ranks at the widest
     /// level. `thresholds` are for the levels below the widest, the widest first; the last of them
     /// also for all that follow.
@@ -188,14 +162,13 @@ impl<V: Variant> RmaMcs<V> {
         context: &Context,
         widest: Option<u32>,
         thresholds: &[u32],
-    ) -> RmaMcs<V> {
+    ) -> RmaMcs {
         let mut tree = RmaMcs {
             levels: Vec::new(),
             thresholds: thresholds.to_vec(),
             widest,
             descent: Cell::default(),
             leaf: Cell::new(Known::NOTHING),
-            variant: PhantomData,
         };
         tree.arrange(lock, context);
         tree
@@ -239,7 +212,7 @@ impl<V: Variant> RmaMcs<V> {
         limit: TimeLimit,
     ) -> Result<Reached> {
         for (number, level) in self.levels.iter().enumerate() {
-            let entry = level.queue.enter::<V>(lock, context, limit)?;
+            let entry = level.queue.enter(lock, context, limit)?;
             if entry == Entry::GaveUp {
                 self.step_back(lock, context, number)?;
                 return Ok(Reached::GaveUp);
@@ -296,7 +269,7 @@ impl<V: Variant> RmaMcs<V> {
     /// Gives up the queues below a level that was not entered.
     fn step_back(&self, lock: &LockWords, context: &Context, entered: usize) -> Result<()> {
         for level in self.levels[..entered].iter().rev() {
-            level.queue.leave::<V>(lock, context, CLIMB)?;
+            level.queue.leave(lock, context, CLIMB)?;
         }
         Ok(())
     }
@@ -323,8 +296,8 @@ impl<V: Variant> RmaMcs<V> {
         let is_widest = self.is_widest(number);
         let has_above = !is_widest || self.widest.is_some();
         // At the widest level the threshold is about readers: the product of all is T_W.
-        let is_kept = if is_widest { V::KEEPS_T_W } else { V::KEEPS_T_L };
-        let may_stay = known.count < level.t_l || !is_kept;
+        let threshold = if is_widest { steps::KEEP_T_W } else { steps::KEEP_T_L };
+        let may_stay = known.count < level.t_l || context.omits(threshold);
         let stays = !has_above || (may_stay && level.queue.has_next(lock, context, owner)?);
         let has_left = Cell::new(!stays);
         let release_above = || {
@@ -334,17 +307,18 @@ impl<V: Variant> RmaMcs<V> {
                 self.release_level(lock, context, number + 1, known.above, give_back)
             }
         };
-        if !stays && V::CLIMBS_LAST {
+        let climbs_last = !context.omits(steps::CLIMB_LAST);
+        if !stays && climbs_last {
             release_above()?;
         }
-        let next = level.queue.leave_as::<V>(lock, context, node, |candidate| {
+        let next = level.queue.leave_as(lock, context, node, |candidate| {
             if candidate.is_none() && has_above && !has_left.replace(true) {
                 release_above()?;
             }
             let passed = Known { count: known.count + 1, above: known.above };
             Ok(if has_left.get() { CLIMB } else { passed.pack() })
         })?;
-        if !stays && !V::CLIMBS_LAST {
+        if !stays && !climbs_last {
             release_above()?;
         }
         self.note_descent(lock, context, Left { number, owner, next, has_left: has_left.get() });
@@ -367,7 +341,7 @@ impl<V: Variant> RmaMcs<V> {
     }
 }
 
-impl<V: Variant> Algorithm for RmaMcs<V> {
+impl Algorithm for RmaMcs {
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         Ok(self.climb(lock, context, TimeLimit::DoNotWait)? != Reached::GaveUp)
     }
@@ -381,7 +355,7 @@ impl<V: Variant> Algorithm for RmaMcs<V> {
     }
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
+        let published = lock.publish(context);
         self.descend(lock, context, &|| Ok(()))?;
         published
     }
@@ -397,54 +371,4 @@ pub(super) const ENTRIES: &[Row] = &[Row {
     about: "a queue for each element of the topology",
     kind: || Kind::RmaMcs { thresholds: Vec::new() },
     needs_agent: false,
-    explored: &[Explored {
-        name: "rma-mcs",
-        kind: || Kind::RmaMcs { thresholds: vec![2] },
-        near: Job::new(3).rounds(2),
-        far: Job::new(3).on("node:2"),
-        deaths: Job::new(3).on("node:2"),
-        limits: Job::new(3).on("node:2"),
-        large: Large::Deep(|| Kind::RmaMcs { thresholds: vec![4, 2, 2] }),
-        ..QUICK
-    }],
-    costs: &[
-        Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::atomics(2)),
-        Cost::of("node:1", Case::Passed, Operations::and_signal(2), Operations::and_signal(2)),
-    ],
-    variants: &[
-        super::Variant {
-            name: "without-flush",
-            about: WITHOUT_FLUSH,
-            build: |maker| build::<WithoutFlush>(maker, &[2]),
-            trial: Some(Trial {
-                job: Job::new(3).on("node:2"),
-                ..Trial::caught(Style::Wait, Promise::Visibility, "was lost")
-            }),
-        },
-        super::Variant {
-            name: "leaf-first",
-            about: "leaves the queue of its element before it has released the one around it",
-            build: |maker| build::<LeafFirst>(maker, &[2]),
-            trial: Some(Trial {
-                job: Job::new(3).rounds(3).on("node:2"),
-                random: Some(20_000),
-                ..Trial::caught(Style::Wait, Promise::Progress, "deadlock")
-            }),
-        },
-        super::Variant {
-            name: "without-t-l",
-            about: WITHOUT_T_L,
-            build: |maker| build::<WithoutTL>(maker, &[1]),
-            trial: None,
-        },
-        super::Variant {
-            name: "racks-without-t-l",
-            about: WITHOUT_T_L,
-            build: |maker| build::<WithoutTL>(maker, &[2, 2]),
-            trial: None,
-        },
-    ],
 }];
-
-const WITHOUT_T_L: &str =
-    "keeps the lock inside an element for as long as any rank of it wants the lock";

@@ -17,18 +17,18 @@
 //!            load and 1 atomic. Open 1 atomic a counter, +1 if another rank has closed it.
 //! Checked:   as part of `rma_rw` and `slots`, with fields of 1 and 2 bits too.
 
-mod fields;
+pub(super) mod fields;
 
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result, Topology};
 use farside_rma::{Context, Place};
 
-use crate::lock::frame::{LockWords, Right, Standing, TimeLimit};
-use crate::lock::registry::Build;
-use crate::rw::frame::{Algorithm, RwWords};
-use crate::rw::registry::{PAIR, stuck};
+use crate::lock::frame::{LockWords, Standing, TimeLimit};
+use crate::rw::frame::RwWords;
+use crate::rw::steps;
 use fields::Fields;
 
 /// How many words of every rank it takes.
@@ -37,51 +37,13 @@ const COUNTER: usize = 0;
 /// A writer is told of departures here.
 const DEPARTED: usize = 1;
 
-/// What variants that forget to tell do wrong.
-const WITHOUT_TELLING: &str = "departs without a word to the writer that waits for it";
-/// The variant of a lock on counters that departs so.
-pub(super) const fn without_waking(build: Build<dyn Algorithm>) -> super::Variant {
-    let trial = stuck(PAIR, "has already left");
-    super::Variant { name: "without-waking", about: WITHOUT_TELLING, build, trial }
-}
-
-/// What variants with narrow fields do, to reach the ends of the fields.
-pub(super) const TRIES: &str = "failed attempts to write, then a write, while others read";
-pub(super) const LIMITS: &str = "writes with time limits, then a write, while others read";
-pub(super) const READS: &str = "more reads than a counter can count";
-
-/// The steps and the packed fields of the counters.
-pub(super) trait Variant: Send + 'static {
-    /// Tells a writer that waits for the readers inside of a departure.
-    const TELLS: bool = true;
-    /// Waits for the readers that are inside before a writer goes in.
-    const DRAINS: bool = true;
-    /// Asks again whether writers are waiting, for as long as the readers' limit keeps it out.
-    const ASKS_AGAIN: bool = true;
-    /// Starts a counter of readers anew in one atomic step, which cannot take a writer's mark away.
-    const RESETS_AT_ONCE: bool = true;
-    /// Closes a counter that readers are in only if it will wait for all of them.
-    const CLOSES_EMPTY: bool = true;
-    /// Keeps readers out while a writer waits, when as many have come as T_R allows.
-    const KEEPS_T_R: bool = true;
-    /// Counts arrivals in the topmost field of a counter, which runs over into nothing.
-    const ARRIVALS_ON_TOP: bool = true;
-    /// Bits of a counter's turn. Correctness needs one; each further one halves how often a reader
-    /// that sleeps may miss openings that pass it.
-    const TURN_BITS: u32 = 5;
-    /// Bits of a counter's arrivals: a T_R must fit, nothing else.
-    const ARRIVAL_BITS: u32 = 18;
-}
-
-impl Variant for Right {}
-
 /// The largest T_R.
 pub(super) const T_R_MAX: u32 = 1 << 16;
 /// How long a reader holds back for a writer that has a time limit.
 const HOLDS_BACK: Duration = Duration::from_millis(1);
 
 /// The counters, as one rank uses them.
-pub(super) struct Counters {
+pub(super) struct Counters<F> {
     base: usize,
     /// The ranks that keep one.
     keepers: Box<[Rank]>,
@@ -92,6 +54,7 @@ pub(super) struct Counters {
     closed: RefCell<Vec<u64>>,
     /// How many departures this rank has waited for, over all closings.
     told: Cell<u64>,
+    fields: PhantomData<F>,
 }
 
 /// What bounds readers and writers.
@@ -151,14 +114,14 @@ pub(super) fn check_ranks(context: &Context) -> Result<()> {
     fields::check_ranks(context.size())
 }
 
-impl Counters {
+impl<F: Fields> Counters<F> {
     /// Makes counters over the words from `base` on.
     pub(super) fn new(
         base: usize,
         context: &Context,
         members: &[Rank],
         limits: Limits,
-    ) -> Result<Counters> {
+    ) -> Result<Counters<F>> {
         check_ranks(context)?;
         let groups = groups(context.topology(), members, limits.t_dc);
         let own = groups.iter().find(|group| group.contains(&context.rank()));
@@ -169,6 +132,7 @@ impl Counters {
             limits,
             closed: RefCell::default(),
             told: Cell::new(0),
+            fields: PhantomData,
         })
     }
 
@@ -178,29 +142,30 @@ impl Counters {
 
     /// Whether so many may have arrived that a reader asks for writers.
     #[inline]
-    fn at_limit<V: Variant>(&self, word: u64) -> bool {
-        V::KEEPS_T_R && self.limits.t_r.is_some_and(|t_r| Fields::<V>::arrivals(word) >= t_r.into())
+    fn at_limit(&self, context: &Context, word: u64) -> bool {
+        self.limits.t_r.is_some_and(|t_r| F::arrivals(word) >= t_r.into())
+            && !context.omits(steps::KEEP_T_R)
     }
 
     /// Goes in as a reader. [RMALOCK16 listing 9]
     #[inline]
-    pub(super) fn arrive<V: Variant>(
+    pub(super) fn arrive(
         &self,
         lock: &RwWords,
         context: &Context,
         limit: TimeLimit,
         writers: &impl Writers,
     ) -> Result<Arrival> {
-        let old = context.fetch_add(self.word(lock, self.mine), Fields::<V>::ARRIVAL)?;
-        if Fields::<V>::is_free(old) && !self.at_limit::<V>(old) {
+        let old = context.fetch_add(self.word(lock, self.mine), F::ARRIVAL)?;
+        if F::is_free(old) && !self.at_limit(context, old) {
             return Ok(Arrival::Inside);
         }
-        self.arrive_slowly::<V>(lock, context, limit, writers, old)
+        self.arrive_slowly(lock, context, limit, writers, old)
     }
 
     /// Goes on as a reader that has found the counter as `old` says.
     #[cold]
-    fn arrive_slowly<V: Variant>(
+    fn arrive_slowly(
         &self,
         lock: &RwWords,
         context: &Context,
@@ -211,33 +176,32 @@ impl Counters {
         let word = self.word(lock, self.mine);
         let (mut kept_out_in, mut passed, mut has_held_back) = (None, 0, false);
         loop {
-            let turn = Fields::<V>::turn(old);
-            if !Fields::<V>::is_open(old) {
+            let turn = F::turn(old);
+            if !F::is_open(old) {
                 lock.statistics.note(|counts| &counts.reads_queued);
                 let insists = passed >= self.limits.yields;
-                if !insists && self.withdraw::<V>(lock, context, turn)? {
+                if !insists && self.withdraw(lock, context, turn)? {
                     return Ok(Arrival::Inside);
                 }
                 if !writers.will_open()? {
-                    let is_inside = insists && self.withdraw::<V>(lock, context, turn)?;
+                    let is_inside = insists && self.withdraw(lock, context, turn)?;
                     return Ok(if is_inside { Arrival::Inside } else { Arrival::Shut });
                 }
                 lock.waits(context, Standing::ShutOut)?;
                 if insists {
                     lock.statistics.note(|counts| &counts.insisted);
-                    return self.await_opening::<V>(lock, context, turn, limit);
+                    return self.await_opening(lock, context, turn, limit);
                 }
                 passed += 1;
-                let is_over = |now| Fields::<V>::is_open(now) || Fields::<V>::turn(now) != turn;
+                let is_over = |now| F::is_open(now) || F::turn(now) != turn;
                 if !self.wait_on(lock, context, limit, is_over)? {
                     return Ok(Arrival::GaveUp);
                 }
-            } else if Fields::<V>::is_asked(old) && !has_held_back && limit != TimeLimit::DoNotWait
-            {
+            } else if F::is_asked(old) && !has_held_back && limit != TimeLimit::DoNotWait {
                 has_held_back = true;
                 lock.statistics.note(|counts| &counts.held_back);
-                self.hold_back::<V>(lock, context, limit)?;
-            } else if !self.at_limit::<V>(old)
+                self.hold_back(lock, context, limit)?;
+            } else if !self.at_limit(context, old)
                 || kept_out_in.is_some_and(|kept_out_in| kept_out_in != turn)
             {
                 return Ok(Arrival::Inside);
@@ -245,23 +209,23 @@ impl Counters {
                 lock.statistics.note(|counts| &counts.limit_reached);
                 if !writers.are_there()? {
                     lock.statistics.note(|counts| &counts.limit_lifted);
-                    self.count_anew::<V>(lock, context, turn)?;
+                    self.count_anew(lock, context, turn)?;
                     return Ok(Arrival::Inside);
                 }
                 // A writer that has closed the counter by now waits for this reader's departure.
-                self.depart::<V>(lock, context)?;
+                self.depart(lock, context)?;
                 lock.statistics.note(|counts| &counts.limit_kept);
                 kept_out_in = Some(turn);
-                if !self.await_writers::<V>(lock, context, limit, turn, writers)? {
+                if !self.await_writers(lock, context, limit, turn, writers)? {
                     return Ok(Arrival::GaveUp);
                 }
             }
-            old = context.fetch_add(word, Fields::<V>::ARRIVAL)?;
+            old = context.fetch_add(word, F::ARRIVAL)?;
         }
     }
 
     /// Waits outside, as a reader that was kept out by T_R, until writers have come or gone.
-    fn await_writers<V: Variant>(
+    fn await_writers(
         &self,
         lock: &RwWords,
         context: &Context,
@@ -271,42 +235,36 @@ impl Counters {
     ) -> Result<bool> {
         let look = || {
             let now = context.load(self.word(lock, self.mine))?;
-            let is_the_same = Fields::<V>::is_open(now) && Fields::<V>::turn(now) == turn;
-            let is_news = !is_the_same || !self.at_limit::<V>(now);
-            Ok(is_news || (V::ASKS_AGAIN && !writers.are_there()?))
+            let is_the_same = F::is_open(now) && F::turn(now) == turn;
+            let is_news = !is_the_same || !self.at_limit(context, now);
+            Ok(is_news || (!context.omits(steps::ASK_AGAIN) && !writers.are_there()?))
         };
         Ok(limit != TimeLimit::DoNotWait && lock.poll(context, limit, look)?)
     }
 
     /// Waits until the counter has been opened: then this rank is inside, whatever happens since.
-    fn await_opening<V: Variant>(
+    fn await_opening(
         &self,
         lock: &RwWords,
         context: &Context,
         turn: u64,
         limit: TimeLimit,
     ) -> Result<Arrival> {
-        let is_opened = |now| !Fields::<V>::is_closed_still(now, turn);
+        let is_opened = |now| !F::is_closed_still(now, turn);
         Ok(Arrival::inside(
-            self.wait_on(lock, context, limit, is_opened)?
-                || self.withdraw::<V>(lock, context, turn)?,
+            self.wait_on(lock, context, limit, is_opened)? || self.withdraw(lock, context, turn)?,
         ))
     }
 
     /// Goes out again, and waits until the writer that asks for it has closed the counter or has
     /// given up, or for a while: no reader holds back for ever.
-    fn hold_back<V: Variant>(
-        &self,
-        lock: &RwWords,
-        context: &Context,
-        limit: TimeLimit,
-    ) -> Result<()> {
-        self.depart::<V>(lock, context)?;
+    fn hold_back(&self, lock: &RwWords, context: &Context, limit: TimeLimit) -> Result<()> {
+        self.depart(lock, context)?;
         let a_while = match limit {
             TimeLimit::AtMost(time) => TimeLimit::AtMost(time.min(HOLDS_BACK)),
             _ => TimeLimit::AtMost(HOLDS_BACK),
         };
-        self.wait_on(lock, context, a_while, |now| !Fields::<V>::is_asked(now)).map(drop)
+        self.wait_on(lock, context, a_while, |now| !F::is_asked(now)).map(drop)
     }
 
     /// Waits for a change of the counter.
@@ -327,11 +285,11 @@ impl Counters {
 
     /// Takes an arrival back that was made when the counter was closed. True if it has been opened
     /// since: then this rank is inside.
-    fn withdraw<V: Variant>(&self, lock: &RwWords, context: &Context, turn: u64) -> Result<bool> {
+    fn withdraw(&self, lock: &RwWords, context: &Context, turn: u64) -> Result<bool> {
         let word = self.word(lock, self.mine);
         let mut seen = context.load(word)?;
-        while Fields::<V>::is_closed_still(seen, turn) {
-            let held = context.compare_swap(word, seen, seen.wrapping_sub(Fields::<V>::ARRIVAL))?;
+        while F::is_closed_still(seen, turn) {
+            let held = context.compare_swap(word, seen, seen.wrapping_sub(F::ARRIVAL))?;
             if held == seen {
                 return Ok(false);
             }
@@ -342,11 +300,11 @@ impl Counters {
 
     /// Leaves as a reader. [RMALOCK16 listing 10]
     #[inline]
-    pub(super) fn depart<V: Variant>(&self, lock: &RwWords, context: &Context) -> Result<()> {
+    pub(super) fn depart(&self, lock: &RwWords, context: &Context) -> Result<()> {
         let word = self.word(lock, self.mine);
-        let old = context.fetch_add(word, Fields::<V>::PRESENT.wrapping_neg())?;
-        match Fields::<V>::closer(old) {
-            Some(closer) if V::TELLS => {
+        let old = context.fetch_add(word, F::PRESENT.wrapping_neg())?;
+        match F::closer(old) {
+            Some(closer) if !context.omits(steps::TELL) => {
                 context.fetch_add(lock.at(closer, self.base + DEPARTED), 1).map(drop)
             }
             _ => Ok(()),
@@ -356,15 +314,15 @@ impl Counters {
     /// As a reader that has found no writers in `turn`: counts arrivals from zero, in another turn,
     /// so that of all that have asked in this one only the first does it. It is `reset_counter` of
     /// [RMALOCK16 listing 6] for readers.
-    fn count_anew<V: Variant>(&self, lock: &RwWords, context: &Context, turn: u64) -> Result<()> {
+    fn count_anew(&self, lock: &RwWords, context: &Context, turn: u64) -> Result<()> {
         let word = self.word(lock, self.mine);
         let mut seen = context.load(word)?;
-        if !V::RESETS_AT_ONCE {
-            let taken = Fields::<V>::with_closer_and_arrivals(seen);
+        if context.omits(steps::RESET_AT_ONCE) {
+            let taken = F::with_closer_and_arrivals(seen);
             return context.fetch_add(word, taken.wrapping_neg()).map(drop);
         }
-        while Fields::<V>::is_free(seen) && Fields::<V>::turn(seen) == turn {
-            let held = context.compare_swap(word, seen, Fields::<V>::counted_anew(seen))?;
+        while F::is_free(seen) && F::turn(seen) == turn {
+            let held = context.compare_swap(word, seen, F::counted_anew(seen))?;
             if held == seen {
                 break;
             }
@@ -375,16 +333,16 @@ impl Counters {
 
     /// As a writer, alone: keeps readers out and waits until none is inside. If that takes longer
     /// than the limit, lets them in again. It is `set_counters_to_WRITE` of [RMALOCK16 listing 6].
-    pub(super) fn close<V: Variant>(
+    pub(super) fn close(
         &self,
         lock: &RwWords,
         context: &Context,
         limit: TimeLimit,
     ) -> Result<bool> {
         let closed = if limit == TimeLimit::Unlimited {
-            Some(self.close_and_drain::<V>(lock, context)?)
+            Some(self.close_and_drain(lock, context)?)
         } else {
-            self.close_when_empty::<V>(lock, context, limit)?
+            self.close_when_empty(lock, context, limit)?
         };
         let is_closed = closed.is_some();
         if let Some(closed) = closed {
@@ -396,11 +354,11 @@ impl Counters {
 
     /// Closes all counters, and waits for the readers inside without a limit. Returns what
     /// the counters were when they were closed.
-    fn close_and_drain<V: Variant>(&self, lock: &RwWords, context: &Context) -> Result<Vec<u64>> {
-        let mark = Fields::<V>::closed_by(context.rank());
+    fn close_and_drain(&self, lock: &RwWords, context: &Context) -> Result<Vec<u64>> {
+        let mark = F::closed_by(context.rank());
         let found = self.add_to_all(lock, context, |_| mark)?;
-        let inside: u64 = found.iter().map(|&word| Fields::<V>::present(word)).sum();
-        if inside > 0 && V::DRAINS {
+        let inside: u64 = found.iter().map(|&word| F::present(word)).sum();
+        if inside > 0 && !context.omits(steps::DRAIN) {
             lock.statistics.note(|counts| &counts.drained);
             self.told.set(self.told.get().wrapping_add(inside));
             let is_told = |now: u64| now == self.told.get();
@@ -412,18 +370,21 @@ impl Counters {
     /// Closes counters that no reader is in, one by one, until all are closed or time is up;
     /// then it opens them again, and nothing is left of the attempt. Asks readers to hold back
     /// meanwhile: with a shared counter there may be no moment without one.
-    fn close_when_empty<V: Variant>(
+    fn close_when_empty(
         &self,
         lock: &RwWords,
         context: &Context,
         limit: TimeLimit,
     ) -> Result<Option<Vec<u64>>> {
-        let is_empty = |&word: &u64| Fields::<V>::is_empty(word);
-        let asks = if limit == TimeLimit::DoNotWait { 0 } else { Fields::<V>::ASKED };
+        let is_empty = |&word: &u64| F::is_empty(word);
+        let asks = if limit == TimeLimit::DoNotWait { 0 } else { F::ASKED };
         let mut found = self.add_to_all(lock, context, |_| asks)?;
         found.iter_mut().for_each(|word| *word |= asks);
         let mut closed = vec![None; self.keepers.len()];
-        if limit == TimeLimit::DoNotWait && V::CLOSES_EMPTY && !found.iter().all(is_empty) {
+        if limit == TimeLimit::DoNotWait
+            && !found.iter().all(is_empty)
+            && !context.omits(steps::CLOSE_EMPTY)
+        {
             return Ok(None);
         }
         let mut looks = 0;
@@ -434,7 +395,7 @@ impl Counters {
                     found[at] = context.load(self.word(lock, self.keepers[at]))?;
                 }
                 if closed.is_none() {
-                    *closed = self.close_if_empty::<V>(lock, context, at, found[at])?;
+                    *closed = self.close_if_empty(lock, context, at, found[at])?;
                 }
             }
             Ok(closed.iter().all(|closed| closed.as_ref().is_some_and(is_empty)))
@@ -450,7 +411,7 @@ impl Counters {
             return Ok(Some(closed.into_iter().flatten().collect()));
         }
         self.add_to_all(lock, context, |at| match closed[at] {
-            Some(word) => Fields::<V>::opening(word),
+            Some(word) => F::opening(word),
             None => asks.wrapping_neg(),
         })?;
         Ok(None)
@@ -458,7 +419,7 @@ impl Counters {
 
     /// Closes one counter, which was seen as given, unless a reader is in it. Returns the closed
     /// counter.
-    fn close_if_empty<V: Variant>(
+    fn close_if_empty(
         &self,
         lock: &RwWords,
         context: &Context,
@@ -466,8 +427,8 @@ impl Counters {
         mut seen: u64,
     ) -> Result<Option<u64>> {
         let word = self.word(lock, self.keepers[at]);
-        while Fields::<V>::is_empty(seen) || !V::CLOSES_EMPTY {
-            let closed = Fields::<V>::unasked(seen) | Fields::<V>::closed_by(context.rank());
+        while F::is_empty(seen) || context.omits(steps::CLOSE_EMPTY) {
+            let closed = F::unasked(seen) | F::closed_by(context.rank());
             let held = context.compare_swap(word, seen, closed)?;
             if held == seen {
                 return Ok(Some(closed));
@@ -479,23 +440,23 @@ impl Counters {
 
     /// As a writer: lets readers in, those first that have waited. It is `reset_counters` of
     /// [RMALOCK16 listing 6].
-    pub(super) fn open<V: Variant>(&self, lock: &RwWords, context: &Context) -> Result<()> {
+    pub(super) fn open(&self, lock: &RwWords, context: &Context) -> Result<()> {
         let mut closed = std::mem::take(&mut *self.closed.borrow_mut());
         if closed.is_empty() {
             // Another rank has closed them, and the readers inside have departed.
             let seen = self.add_to_all(lock, context, |_| 0)?;
-            closed = seen.into_iter().map(Fields::<V>::when_closed).collect();
+            closed = seen.into_iter().map(F::when_closed).collect();
         }
-        self.add_to_all(lock, context, |at| Fields::<V>::opening(closed[at]))?;
+        self.add_to_all(lock, context, |at| F::opening(closed[at]))?;
         lock.statistics.note(|counts| &counts.opened);
         Ok(())
     }
 
     /// As the writer that has closed them: returns how many had read since they were opened, as
     /// far as a counter can tell.
-    pub(super) fn reads<V: Variant>(&self) -> Option<u64> {
+    pub(super) fn reads(&self) -> Option<u64> {
         let closed = self.closed.borrow();
-        (!closed.is_empty()).then(|| closed.iter().map(|&word| Fields::<V>::arrivals(word)).sum())
+        (!closed.is_empty()).then(|| closed.iter().map(|&word| F::arrivals(word)).sum())
     }
 
     /// Returns how many counters there are.
