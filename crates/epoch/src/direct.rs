@@ -195,10 +195,10 @@ impl Direct {
     #[inline(never)]
     fn queue(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let queue = Queue::new(QUEUE, target);
-        queue.enter(&self.site, context, TimeLimit::Unlimited)?;
+        queue.acquire(&self.site, context, TimeLimit::Unlimited)?;
         let entered = self.compete(context, target, mode);
         // The place is given to the next one even if something is wrong, so that it finds out, too.
-        queue.leave(&self.site, context, 0)?;
+        queue.release(&self.site, context, 0)?;
         entered
     }
 

@@ -318,7 +318,7 @@ impl Bypass {
             self.held.set(name(context.rank()) | (next.map_or(0, name) << HEAD));
             context.store(lock.shared(WORD), self.held.get()).map(|()| REGISTERED)
         };
-        self.queue.leave_with(lock, context, announce).map(drop)
+        self.queue.release_node(lock, context, self.queue.link(), announce).map(drop)
     }
 
     /// Looks at the word so many times. A word that is free is taken at the head's turn, and if
@@ -414,7 +414,7 @@ impl Bypass {
             return Ok(false);
         }
         lock.statistics.queued(if seen >> HEAD == 0 { 1 } else { 2 });
-        let entry = self.queue.enter(lock, context, limit)?;
+        let entry = self.queue.acquire(lock, context, limit)?;
         if entry == Entry::GaveUp {
             return Ok(false);
         }
@@ -422,7 +422,7 @@ impl Bypass {
         if is_taken {
             self.pass_headship(lock, context)?;
         } else {
-            self.queue.leave(lock, context, 0)?;
+            self.queue.release(lock, context, 0)?;
         }
         Ok(is_taken)
     }

@@ -1,6 +1,5 @@
 //! The exclusive locks: one file each, and one row of the registry.
 
-mod abandon;
 mod bypass;
 pub(crate) mod d_mcs;
 mod hybrid;

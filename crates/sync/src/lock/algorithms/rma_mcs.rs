@@ -212,7 +212,7 @@ impl RmaMcs {
         limit: TimeLimit,
     ) -> Result<Reached> {
         for (number, level) in self.levels.iter().enumerate() {
-            let entry = level.queue.enter(lock, context, limit)?;
+            let entry = level.queue.acquire(lock, context, limit)?;
             if entry == Entry::GaveUp {
                 self.step_back(lock, context, number)?;
                 return Ok(Reached::GaveUp);
@@ -269,7 +269,7 @@ impl RmaMcs {
     /// Gives up the queues below a level that was not entered.
     fn step_back(&self, lock: &LockWords, context: &Context, entered: usize) -> Result<()> {
         for level in self.levels[..entered].iter().rev() {
-            level.queue.leave(lock, context, CLIMB)?;
+            level.queue.release(lock, context, CLIMB)?;
         }
         Ok(())
     }
@@ -311,7 +311,7 @@ impl RmaMcs {
         if !stays && climbs_last {
             release_above()?;
         }
-        let next = level.queue.leave_as(lock, context, node, |candidate| {
+        let next = level.queue.release_node(lock, context, node, |candidate| {
             if candidate.is_none() && has_above && !has_left.replace(true) {
                 release_above()?;
             }
