@@ -27,7 +27,8 @@ use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, or_free};
 
 use super::Kind;
-use super::counters::fields::{Fields, Low, Narrow, Wide};
+use super::counters::fields::Fields;
+use super::counters::widths::{Low, Narrow, Wide};
 use super::counters::{self, Arrival, Counters, Limits, Writers};
 use crate::lock;
 use crate::lock::frame::{Algorithm as Exclusive, LockWords, Standing, TimeLimit};
@@ -111,7 +112,7 @@ fn build<F: Fields>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algori
             "T_W of a reader-writer lock is 1 to {T_W_MAX}, not {t_w}"
         )));
     }
-    counters::check_ranks(maker.context())?;
+    counters::check_ranks(maker.context().size())?;
     let kind = lock::Kind::Default.resolve(maker.team);
     let (words, writers) = or_free(
         maker.words(WORDS)?,
@@ -249,7 +250,7 @@ impl<F: Fields> Algorithm for Slots<F> {
                 }
             }
             let row = Row { lock, context };
-            match self.counters.arrive(lock, context, limit, &row)? {
+            match self.counters.reader_acquire(lock, context, limit, &row)? {
                 Arrival::Shut => self.lingers.set(true),
                 arrival => return Ok(arrival == Arrival::Inside),
             }
@@ -262,7 +263,7 @@ impl<F: Fields> Algorithm for Slots<F> {
         if self.reads_alone.replace(false) {
             self.release_writers(context)?;
         } else {
-            self.counters.depart(lock, context)?;
+            self.counters.reader_release(lock, context)?;
         }
         published
     }

@@ -5,25 +5,13 @@
 //! began. Nothing carries from one field into the next: as many are present as ranks share the
 //! counter at most, the turn is changed by ranks that know it, arrivals run over the word's end.
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::Rank;
 
-const PRESENT_BITS: u32 = 20;
-const CLOSER_BITS: u32 = 20;
-
-/// Refuses a job with more ranks than the fields can name.
-pub(super) fn check_ranks(ranks: u32) -> Result<()> {
-    if u64::from(ranks) < mask(PRESENT_BITS.min(CLOSER_BITS)) {
-        return Ok(());
-    }
-    Err(Error::InvalidArgument(format!(
-        "a reader-writer lock with counters takes jobs of less than {} ranks, not {ranks}; \
-         take Kind::FompiRw",
-        mask(PRESENT_BITS.min(CLOSER_BITS))
-    )))
-}
+pub(super) const PRESENT_BITS: u32 = 20;
+pub(super) const CLOSER_BITS: u32 = 20;
 
 /// The lowest bits.
-const fn mask(bits: u32) -> u64 {
+pub(super) const fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
@@ -144,34 +132,9 @@ pub(in crate::rw::algorithms) trait Fields: Send + 'static {
     }
 }
 
-/// As programs use them.
-pub(in crate::rw::algorithms) struct Wide;
-
-impl Fields for Wide {
-    const TURN_BITS: u32 = 5;
-    const ARRIVAL_BITS: u32 = 18;
-}
-
-/// So narrow that they run over in every run.
-pub(in crate::rw::algorithms) struct Narrow;
-
-impl Fields for Narrow {
-    const TURN_BITS: u32 = 1;
-    const ARRIVAL_BITS: u32 = 2;
-}
-
-/// With arrivals that are not on top.
-pub(in crate::rw::algorithms) struct Low;
-
-impl Fields for Low {
-    const TURN_BITS: u32 = 5;
-    const ARRIVAL_BITS: u32 = 2;
-    const ARRIVALS: u32 = PRESENT_BITS;
-    const CLOSER: u32 = PRESENT_BITS + Self::ARRIVAL_BITS;
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::widths::{Narrow, Wide};
     use super::*;
 
     /// Everything that is done to a word, again and again, past the end of every field.
@@ -216,12 +179,5 @@ mod tests {
         assert_eq!(Wide::arrivals(word), 3);
         assert_eq!(Wide::closer(word), Some(Rank(0)));
         assert_eq!((Wide::present(word), Wide::turn(word)), (0, 0));
-    }
-
-    #[test]
-    fn too_many_ranks_are_refused() {
-        assert!(check_ranks(4096).is_ok());
-        let error = check_ranks(1 << 20).expect_err("there is no room").to_string();
-        assert!(error.contains("1048576") && error.contains("FompiRw"), "{error}");
     }
 }
