@@ -19,16 +19,15 @@ pub mod published;
 pub mod recovery;
 pub mod rw;
 pub mod sync;
+mod trial;
 mod waiting;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use farside::lock::registry::{self, Job};
 use farside::sim::Policy;
 
-use crate::check::{Check, Setup};
-use crate::property::Promise;
+use crate::check::Check;
 
 /// Jobs of many ranks: how many, on which machine, by which policy, and how many schedules.
 const LARGE: [(u32, &str, Policy, u64); 4] = [
@@ -100,7 +99,7 @@ pub(crate) fn wrong(what: impl Into<String>) -> farside::Error {
     farside::Error::Program(what.into())
 }
 
-/// Returns the name of a check that is made of the names of the registry. It is made once.
+/// Returns the name of a check that is made of names of a table. It is made once.
 fn name(parts: &[&str]) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let name = parts.concat();
@@ -112,36 +111,5 @@ fn name(parts: &[&str]) -> &'static str {
             names.insert(known);
             known
         }
-    }
-}
-
-/// Returns a job of the registry.
-fn setup(job: Job) -> Setup {
-    let setup = Setup::new(job.ranks).rounds(job.rounds);
-    match job.topology {
-        Some(topology) => setup.topology(topology),
-        None => setup,
-    }
-}
-
-/// Explores a variant as the registry says.
-fn tried<How>(check: Check, trial: &registry::Trial<How>) -> Check {
-    let check = check.setup(setup(trial.job));
-    let check = match trial.random {
-        Some(schedules) => check.policy(Policy::Random, schedules),
-        None => check,
-    };
-    match trial.breaks {
-        Some((promise, saying)) => check.mutant(promised(promise), saying),
-        None => check,
-    }
-}
-
-fn promised(promise: registry::Promise) -> Promise {
-    match promise {
-        registry::Promise::Exclusion => Promise::Exclusion,
-        registry::Promise::Visibility => Promise::Visibility,
-        registry::Promise::Progress => Promise::Progress,
-        registry::Promise::Fairness => Promise::Fairness,
     }
 }

@@ -21,7 +21,7 @@ use std::cell::Cell;
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, NearWord, Purpose, Words};
 use farside_sync::parts::queue::{self, Queue};
-use farside_sync::parts::{Handle, LockWords, Right, TimeLimit};
+use farside_sync::parts::{Handle, LockWords, TimeLimit};
 
 use crate::mode::Mode;
 use crate::steps;
@@ -190,10 +190,10 @@ impl Direct {
     #[inline(never)]
     fn queue(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let queue = Queue::new(QUEUE, target);
-        queue.enter::<Right>(&self.site, context, TimeLimit::Unlimited)?;
+        queue.acquire(&self.site, context, TimeLimit::Unlimited)?;
         let entered = self.compete(context, target, mode);
         // The place is given to the next one even if something is wrong, so that it finds out, too.
-        queue.leave::<Right>(&self.site, context, 0)?;
+        queue.release(&self.site, context, 0)?;
         entered
     }
 

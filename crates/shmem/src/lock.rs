@@ -7,7 +7,6 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use farside::fabric::{ActivityKind, Purpose, SegmentId};
-use farside::lock::frame::Right;
 use farside::lock::packed::{self, Half, Halves};
 use farside::{Context, Error, Place, Rank, Result, WaitOptions};
 
@@ -112,7 +111,7 @@ extern "C" fn farside_shmem_set_lock(lock: *mut c_long, call: Call) {
     if !lock.runtime.has_threads() && lock.held().contains(&lock.key()) {
         exit::end(call, &"this PE holds the lock already");
     }
-    packed::acquire::<Right>(&lock).or_exit(call);
+    packed::acquire(&lock).or_exit(call);
     lock.note_held();
 }
 
@@ -136,5 +135,5 @@ extern "C" fn farside_shmem_clear_lock(lock: *mut c_long, call: Call) {
         }
     }
     quiet_default(lock.runtime, call);
-    packed::release::<Right>(&lock).or_exit(call);
+    packed::release(&lock).or_exit(call);
 }

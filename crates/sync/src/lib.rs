@@ -6,8 +6,8 @@
 //! - [`parts`]: what locks are built from, for `farside-epoch`.
 //!
 //! This crate knows no fabric, no thread, no socket and no clock. The source that runs in
-//! production is the source that the simulator explores; known-wrong variants of it are compiled
-//! from the same lines.
+//! production is the source that the simulator explores; known-wrong variants leave out one of its
+//! steps.
 
 #![forbid(unsafe_code)]
 

@@ -5,9 +5,9 @@
 //! [`lock`](crate::lock) and [`rw`](crate::rw) instead: the parts change whenever an algorithm
 //! needs it, and only crates that are released together with this one may depend on them.
 
-pub use crate::lock::frame::{Handle, LockWords, Right, TimeLimit};
+pub use crate::lock::frame::{Handle, LockWords, TimeLimit};
 
 /// The queue of d-mcs, in which each rank waits on a word of its own.
 pub mod queue {
-    pub use crate::lock::queue::{Queue, Variant, WORDS};
+    pub use crate::lock::queue::{Queue, WORDS};
 }

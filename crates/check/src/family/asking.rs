@@ -2,8 +2,25 @@
 
 use std::time::Duration;
 
-use farside::lock::registry::Style;
 use farside::{Error, Rank, Result, World};
+
+/// How a rank asks for a lock. Rank 0 always waits until it has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// All wait until they have it.
+    Wait,
+    /// All but rank 0 take their place, and give it up again unless they have the lock at once;
+    /// then they wait.
+    GiveUp,
+    /// All but rank 0 take their place, and go away unless they have the lock at once.
+    WalkAway,
+    /// All but rank 0 ask once without waiting; then they wait.
+    Try,
+    /// All but rank 0 wait as long as anything else happens; then they wait without a limit.
+    Patient,
+    /// Each rank in one of these ways.
+    Mixed,
+}
 
 /// Returns how one rank asks.
 fn style_of(style: Style, rank: Rank) -> Style {

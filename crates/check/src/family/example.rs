@@ -1,9 +1,10 @@
 //! Small jobs of a few locks, as examples of how a protocol is checked: all that is known of locks
 //! is in the families `lock` and `rw`.
 
-use farside::lock::registry::Style;
+use farside::lock::steps;
 use farside::{Rank, Result, RwLock, World, rw};
 
+use super::asking::Style;
 use super::waiting::{self, Overtaken, Rule, waits};
 use super::{lock, printed, rw as readers_writers};
 use crate::check::{Check, Setup, Subject};
@@ -12,11 +13,6 @@ use crate::property::Promise;
 /// Every rank enters the same room again and again, under the lock of that name.
 pub fn exclusive(name: &'static str) -> impl Fn(&Setup) -> Subject {
     lock::exclusive(lock::of_name(name, None), Style::Wait)
-}
-
-/// The same with a variant of the lock that is wrong on purpose.
-fn wrong(name: &str, variant: &str) -> impl Fn(&Setup) -> Subject + use<> {
-    lock::exclusive(lock::of_variant(name, variant, None), Style::Wait)
 }
 
 /// Every rank asks for a lock again and again; no rank may be overtaken more often than there are
@@ -41,6 +37,12 @@ fn one_word(world: &World) -> Result<RwLock> {
     RwLock::of_kind(world, Rank(0), &rw::Kind::FompiRw { backoff: false })
 }
 
+/// The lock whose writer does not wait for readers if that step is left out.
+fn impatient(world: &World) -> Result<RwLock> {
+    let kind = rw::Kind::RmaRw { t_dc: Some(1), t_l: vec![1, 2], t_r: 1 };
+    RwLock::of_kind(world, Rank(0), &kind)
+}
+
 /// All checks of the examples.
 pub fn checks() -> Vec<Check> {
     vec![
@@ -56,14 +58,16 @@ pub fn checks() -> Vec<Check> {
         Check::new(
             "example/mcs-without-flush",
             "lets the next one in before its writes have landed",
-            wrong("d-mcs", "without-flush"),
+            exclusive("d-mcs"),
         )
+        .omitting(steps::FLUSH)
         .mutant(Promise::Visibility, "was lost"),
         Check::new(
             "example/mcs-without-second-look",
             "forgets a successor that is about to link itself",
-            wrong("d-mcs", "without-second-look"),
+            exclusive("d-mcs"),
         )
+        .omitting(steps::LOOK_AGAIN)
         .mutant(Promise::Progress, "has already left"),
         Check::new("example/ticket", "take a number, wait until it is served", exclusive("ticket"))
             .setup(Setup::new(2).rounds(2)),
@@ -72,8 +76,9 @@ pub fn checks() -> Vec<Check> {
         Check::new(
             "example/ticket-plain",
             "takes its number with a load and a store",
-            wrong("ticket", "in-two-steps"),
+            exclusive("ticket"),
         )
+        .omitting(steps::TAKE_AT_ONCE)
         .mutant(Promise::Exclusion, "are inside at the same time"),
         Check::new("example/spin", "swap until it was free", exclusive("fompi-spin"))
             .setup(Setup::new(2).rounds(2)),
@@ -95,8 +100,9 @@ pub fn checks() -> Vec<Check> {
         Check::new(
             "example/readers-writers-impatient",
             "the writer does not wait for readers that are inside",
-            library(readers_writers::of_variant("rma-rw", "without-drain", None)),
+            library(impatient),
         )
+        .omitting(rw::steps::DRAIN)
         .mutant(Promise::Exclusion, "meets"),
         Check::new(
             "example/rma-rw-printed",

@@ -2,21 +2,21 @@
 
 mod fairness;
 mod kinds;
+mod table;
 mod variants;
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use farside::lock::registry::Style;
 use farside::sim::program;
 use farside::{Guard, Lock, Rank, Result, World};
 
-use super::asking::{Limit, ask, in_time};
+use super::asking::{Limit, Style, ask, in_time};
 use crate::check::{Check, Setup, Subject};
 use crate::property::{BoundedBypass, MutualExclusion};
 
 pub(super) use kinds::of_name;
-pub(super) use variants::named as of_variant;
+pub(super) use table::{EXPLORED, Explored};
 
 /// Every rank enters the same room again and again, under a lock.
 pub(super) fn exclusive(

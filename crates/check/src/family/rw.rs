@@ -2,23 +2,22 @@
 
 mod fairness;
 mod kinds;
+mod table;
 mod variants;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use farside::lock::registry::Style;
 use farside::rw::Statistics;
-use farside::rw::registry::Roles;
 use farside::sim::program;
 use farside::{ReadGuard, Result, RwLock, World, WriteGuard};
 
-use super::asking::{Limit, ask, in_time};
+use super::asking::{Limit, Style, ask, in_time};
 use crate::check::{Check, Setup, Subject};
 use crate::property::ReadersWriters;
 
-pub(super) use variants::named as of_variant;
+pub(super) use table::Roles;
 
 /// What all runs of a check have counted together.
 #[derive(Clone, Default)]

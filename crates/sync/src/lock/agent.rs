@@ -62,6 +62,15 @@ pub(super) struct Service {
     pub(super) serve: Serve,
 }
 
+/// How a lock is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Release {
+    /// The agent has heard of it.
+    Awaited,
+    /// It is on its way.
+    Posted,
+}
+
 /// A rank's side of a lock whose queue an agent keeps.
 pub(super) struct Client {
     service: Service,

@@ -36,6 +36,8 @@ pub mod frame;
 #[doc(hidden)]
 pub mod registry;
 mod server_queue;
+#[doc(hidden)]
+pub mod steps;
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -45,8 +47,8 @@ use farside_fabric::record::ActivityKind;
 use farside_fabric::{Error, Rank, Result, Word};
 use farside_rma::{Context, Purpose, Team, World};
 
-use frame::{Algorithm, Handle, LockWords, Observer, Recovery, Right, TimeLimit, guard};
-use registry::{Build, Entry, Made, Maker};
+use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit, guard};
+use registry::{Entry, Made, Maker, Widths};
 
 #[doc(hidden)]
 pub use algorithms::entries;
@@ -102,9 +104,7 @@ impl Lock {
     /// # half.free() }).unwrap();
     /// ```
     pub fn for_team(team: &Team<'_>, home: Rank, kind: &Kind) -> Result<Lock> {
-        let kind = kind.resolve(team);
-        let made = kind.build(team, None, home, None)?;
-        Ok(Lock::with(kind.entry(), made, team.context().rank()))
+        Lock::make(kind, Maker::new(team, home))
     }
 
     /// Makes a lock of a given kind that tells a checker of requests that wait. Collective.
@@ -116,28 +116,22 @@ impl Lock {
         observer: Option<Observer>,
     ) -> Result<Lock> {
         let team = world.team();
-        let kind = kind.resolve(&team);
-        let made = kind.build(&team, Some(world), home, observer)?;
-        Ok(Lock::with(kind.entry(), made, world.rank()))
+        Lock::make(kind, Maker { world: Some(world), observer, ..Maker::new(&team, home) })
     }
 
-    /// Makes a variant of a lock, for a checker. Collective.
+    /// Makes a lock of a given kind whose packed numbers are so narrow that they wrap in every run,
+    /// for a checker. Collective.
     #[doc(hidden)]
-    pub fn variant(
-        world: &World,
-        home: Rank,
-        entry: &'static Entry,
-        build: Build<dyn Algorithm>,
-        observer: Option<Observer>,
-    ) -> Result<Lock> {
-        let what = format!("a variant of {}", entry.name);
-        let made = build(&Maker { team: &world.team(), world: Some(world), home, what, observer })?;
-        Ok(Lock::with(entry, made, world.rank()))
+    pub fn narrow(world: &World, home: Rank, kind: &Kind) -> Result<Lock> {
+        let (team, widths) = (world.team(), Widths::Narrow);
+        Lock::make(kind, Maker { world: Some(world), widths, ..Maker::new(&team, home) })
     }
 
-    fn with(entry: &'static Entry, made: Made<dyn Algorithm>, rank: Rank) -> Lock {
-        let Made { words, algorithm } = made;
-        Lock { entry, algorithm, words, handle: Handle::new(rank), held: Cell::new(false) }
+    fn make(kind: &Kind, maker: Maker<'_>) -> Result<Lock> {
+        let kind = kind.resolve(maker.team);
+        let (handle, held) = (Handle::new(maker.context().rank()), Cell::new(false));
+        let Made { words, algorithm } = kind.build(maker)?;
+        Ok(Lock { entry: kind.entry(), algorithm, words, handle, held })
     }
 
     /// Returns the rank in whose memory the lock lies.
@@ -241,18 +235,13 @@ impl Lock {
     /// that team frees ([`Lock::free`]); the old ones, in which something of the lost may still
     /// land, are kept until the job ends.
     pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
-        self.recover_as::<Right>(&survivors.into())
-    }
-
-    /// Recovers the lock as a variant does, for a checker.
-    #[doc(hidden)]
-    pub fn recover_as<R: Recovery>(&mut self, team: &Team<'_>) -> Result<()> {
+        let team = survivors.into();
         let context = team.context();
         let can_be_home = |rank| self.algorithm.can_be_home(context, rank);
-        let home = self.handle.agree_on_home(team, &self.words, can_be_home)?;
+        let home = self.handle.agree_on_home(&team, &self.words, can_be_home)?;
         self.held.set(false);
         let concerned = self.algorithm.concerned(context, home, team.members());
-        self.words.renew::<R>(team, home, &concerned)?;
+        self.words.renew(&team, home, &concerned)?;
         self.algorithm.reset(&self.words, context)?;
         // No survivor uses the lock before all have made it anew.
         team.barrier()

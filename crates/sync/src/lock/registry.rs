@@ -1,11 +1,11 @@
-//! What a lock's file says of its lock, for all that goes through every lock: benchmarks, programs,
-//! the explorer and the tests of costs and of wrong variants.
+//! What a lock's file says of its lock, for all that goes through every lock; and what a lock is
+//! made of.
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, World};
 
 use super::Kind;
-use super::frame::{Algorithm, LockWords, Observer};
+use super::frame::{LockWords, Observer};
 
 /// An exclusive lock.
 pub struct Entry {
@@ -17,257 +17,58 @@ pub struct Entry {
     pub kind: fn() -> Kind,
     /// Whether its handlers run on the home's node, which must outlive the ranks that call them.
     pub needs_agent: bool,
-    /// The jobs that it is explored with.
-    pub explored: &'static [Explored],
-    /// What an operation costs, as the file's header says.
-    pub costs: &'static [Cost],
-    /// Wrong variants, and the right one with narrow fields.
-    pub variants: &'static [Variant<dyn Algorithm, Style>],
 }
-
-/// A lock with parameters, and the jobs that it is explored with.
-pub struct Explored {
-    /// The name of the first check; those of the others begin with it.
-    pub name: &'static str,
-    /// Returns the kind.
-    pub kind: fn() -> Kind,
-    /// Ranks of one node.
-    pub near: Job,
-    /// Ranks of several nodes.
-    pub far: Job,
-    /// Ranks of which one may die.
-    pub deaths: Job,
-    /// Ranks of which some have time limits.
-    pub limits: Job,
-    /// How many ranks may have it at a time.
-    pub holders: u32,
-    /// Whether ranks get it in the order in which they took their places.
-    pub is_fifo: bool,
-    /// Whether it is also run by 64 and 256 ranks.
-    pub large: Large,
-}
-
-/// Whether a lock is run by many ranks, and with which parameters.
-#[derive(Clone, Copy)]
-pub enum Large {
-    /// It is not.
-    No,
-    /// Ranks of one node.
-    Near(fn() -> Kind),
-    /// Ranks of racks, nodes and sockets.
-    Deep(fn() -> Kind),
-}
-
-/// What one rank does to a lock.
-pub struct Cost {
-    /// The lock; the entry's if it is not said.
-    pub kind: Option<fn() -> Kind>,
-    /// Where the two ranks of the job are.
-    pub topology: &'static str,
-    /// In which situation.
-    pub case: Case,
-    /// What a request costs.
-    pub acquire: Operations,
-    /// What a release costs.
-    pub release: Operations,
-}
-
-impl Cost {
-    /// What the entry's lock costs.
-    pub(crate) const fn of(
-        topology: &'static str,
-        case: Case,
-        acquire: Operations,
-        release: Operations,
-    ) -> Cost {
-        Cost { kind: None, topology, case, acquire, release }
-    }
-}
-
-/// The situation in which costs are counted. The home is rank 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Case {
-    /// Either rank takes the lock alone.
-    Alone,
-    /// The home takes it alone.
-    AloneAtHome,
-    /// The other rank takes it alone.
-    AloneAway,
-    /// The other rank waits for it, and the home passes it on.
-    Passed,
-}
-
-/// Operations that a rank has started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operations {
-    /// Atomics, loads and stores among them.
-    pub atomics: u64,
-    /// Signals.
-    pub signals: u64,
-    /// Calls to an agent.
-    pub calls: u64,
-}
-
-impl Operations {
-    /// Only atomics.
-    pub const fn atomics(atomics: u64) -> Operations {
-        Operations { atomics, signals: 0, calls: 0 }
-    }
-
-    /// Atomics and one signal.
-    pub const fn and_signal(atomics: u64) -> Operations {
-        Operations { atomics, signals: 1, calls: 0 }
-    }
-
-    /// One call.
-    pub const CALL: Operations = Operations { atomics: 0, signals: 0, calls: 1 };
-}
-
-/// A variant of an algorithm that is made for the explorer.
-pub struct Variant<A: ?Sized + 'static, How: 'static> {
-    /// Its name, behind that of the lock.
-    pub name: &'static str,
-    /// What it does wrong, in a line.
-    pub about: &'static str,
-    /// Makes the lock.
-    pub build: Build<A>,
-    /// How it is explored; a variant without a trial has a check of its own.
-    pub trial: Option<Trial<How>>,
-}
-
-/// How a variant is explored.
-#[derive(Clone, Copy)]
-pub struct Trial<How> {
-    /// The job.
-    pub job: Job,
-    /// What the ranks do.
-    pub how: How,
-    /// Tries so many random schedules instead of all.
-    pub random: Option<u64>,
-    /// What a wrong variant breaks, and a part of what the failure says. A variant that breaks
-    /// nothing passes.
-    pub breaks: Option<(Promise, &'static str)>,
-}
-
-impl<How> Trial<How> {
-    /// All schedules of two ranks, of a variant that breaks a promise.
-    pub const fn caught(how: How, promise: Promise, saying: &'static str) -> Trial<How> {
-        Trial { job: Job::new(2), how, random: None, breaks: Some((promise, saying)) }
-    }
-}
-
-impl<How> Trial<How> {
-    /// All schedules of a job, of a variant that breaks nothing.
-    pub const fn passes(how: How, job: Job) -> Trial<How> {
-        Trial { job, how, random: None, breaks: None }
-    }
-}
-
-/// What wrong variants forget most often.
-pub(crate) const WITHOUT_FLUSH: &str =
-    "passes the lock on before what was written under it has landed";
-/// The variant that forgets it.
-pub(crate) const fn without_flush(build: Build<dyn Algorithm>) -> Variant<dyn Algorithm, Style> {
-    let trial = Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost"));
-    Variant { name: "without-flush", about: WITHOUT_FLUSH, build, trial }
-}
-
-/// What wrong variants forget next.
-pub(crate) const IN_TWO_STEPS: &str = "looks, and then writes";
-/// The variant that forgets it.
-pub(crate) const fn in_two_steps(build: Build<dyn Algorithm>) -> Variant<dyn Algorithm, Style> {
-    let trial = Some(Trial::caught(Style::Wait, Promise::Exclusion, "are inside at the same time"));
-    Variant { name: "in-two-steps", about: IN_TWO_STEPS, build, trial }
-}
-
-/// What a lock promises, and a wrong variant breaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Promise {
-    /// Ranks that exclude each other are never inside together.
-    Exclusion,
-    /// What was written before is seen by the next holder.
-    Visibility,
-    /// No rank waits for ever.
-    Progress,
-    /// Ranks get the lock in the order in which they took their places.
-    Fairness,
-}
-
-/// A job for the explorer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Job {
-    /// How many ranks.
-    pub ranks: u32,
-    /// How often each of them asks.
-    pub rounds: u32,
-    /// Where they are; on one node if it is not said.
-    pub topology: Option<&'static str>,
-}
-
-impl Job {
-    /// So many ranks of one node, which ask once.
-    pub const fn new(ranks: u32) -> Job {
-        Job { ranks, rounds: 1, topology: None }
-    }
-
-    /// They ask so often.
-    pub const fn rounds(self, rounds: u32) -> Job {
-        Job { rounds, ..self }
-    }
-
-    /// They are placed like this.
-    pub const fn on(self, topology: &'static str) -> Job {
-        Job { topology: Some(topology), ..self }
-    }
-}
-
-/// How a rank asks for a lock. Rank 0 always waits until it has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// All wait until they have it.
-    Wait,
-    /// All but rank 0 take their place, and give it up again unless they have the lock at once;
-    /// then they wait.
-    GiveUp,
-    /// All but rank 0 take their place, and go away unless they have the lock at once.
-    WalkAway,
-    /// All but rank 0 ask once without waiting; then they wait.
-    Try,
-    /// All but rank 0 wait as long as anything else happens; then they wait without a limit.
-    Patient,
-    /// Each rank in one of these ways.
-    Mixed,
-}
-
-/// Makes the algorithm of a lock, and its words.
-pub type Build<A> = fn(&Maker<'_>) -> Result<Made<A>>;
 
 /// A new lock.
-pub struct Made<A: ?Sized> {
+pub(crate) struct Made<A: ?Sized> {
     /// Its words.
-    pub words: LockWords,
+    pub(crate) words: LockWords,
     /// Its algorithm.
-    pub algorithm: Box<A>,
+    pub(crate) algorithm: Box<A>,
+}
+
+/// How wide the numbers are that a lock packs into its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Widths {
+    /// As programs use them.
+    Usual,
+    /// One bit or two, so that they wrap in every run.
+    Narrow,
 }
 
 /// What a new lock is made of.
-pub struct Maker<'a> {
+pub(crate) struct Maker<'a> {
     /// Its members.
-    pub team: &'a Team<'a>,
+    pub(crate) team: &'a Team<'a>,
     /// The world, to reach agents; a lock of a team has none.
-    pub world: Option<&'a World>,
+    pub(crate) world: Option<&'a World>,
     /// The rank in whose memory it lies.
-    pub home: Rank,
+    pub(crate) home: Rank,
     /// Which lock it is. All members must say the same.
-    pub what: String,
+    pub(crate) what: String,
     /// A checker that wants to know of requests that wait.
-    pub observer: Option<Observer>,
+    pub(crate) observer: Option<Observer>,
+    pub(crate) widths: Widths,
 }
 
 impl<'a> Maker<'a> {
+    /// Makes a lock for a team, which nobody observes.
+    pub(crate) fn new(team: &'a Team<'a>, home: Rank) -> Maker<'a> {
+        let (what, widths) = (String::new(), Widths::Usual);
+        Maker { team, world: None, home, what, observer: None, widths }
+    }
+
     /// Returns this rank's context.
-    pub fn context(&self) -> &'a Context {
+    pub(crate) fn context(&self) -> &'a Context {
         self.team.context()
+    }
+
+    /// Returns the usual width of a number, or a narrow one.
+    pub(crate) fn bits(&self, usual: u32, narrow: u32) -> u32 {
+        match self.widths {
+            Widths::Usual => usual,
+            Widths::Narrow => narrow,
+        }
     }
 
     /// Returns the world; a lock of a team is refused.

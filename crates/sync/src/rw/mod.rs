@@ -42,6 +42,8 @@ mod algorithms;
 pub mod frame;
 #[doc(hidden)]
 pub mod registry;
+#[doc(hidden)]
+pub mod steps;
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -51,8 +53,8 @@ use farside_fabric::record::ActivityKind;
 use farside_fabric::{Error, Rank, Result, Word};
 use farside_rma::{Context, Purpose, Team, World};
 
-use crate::lock::frame::{Handle, Observer, Recovery, Right, TimeLimit, guard};
-use crate::lock::registry::{Build, Made, Maker};
+use crate::lock::frame::{Handle, Observer, TimeLimit, guard};
+use crate::lock::registry::{Maker, Widths};
 use frame::{Algorithm, RwWords};
 use registry::Entry;
 
@@ -120,8 +122,7 @@ impl RwLock {
     /// # half.free() }).unwrap();
     /// ```
     pub fn for_team(team: &Team<'_>, home: Rank, kind: &Kind) -> Result<RwLock> {
-        let made = kind.build(team, home, None)?;
-        Ok(RwLock::with(kind.entry(), made, team.context().rank()))
+        RwLock::make(kind, Maker::new(team, home))
     }
 
     /// Makes a lock of a given kind that tells a checker of requests that wait. Collective.
@@ -132,34 +133,29 @@ impl RwLock {
         kind: &Kind,
         observer: Option<Observer>,
     ) -> Result<RwLock> {
-        let made = kind.build(&world.team(), home, observer)?;
-        Ok(RwLock::with(kind.entry(), made, world.rank()))
+        RwLock::make(kind, Maker { observer, ..Maker::new(&world.team(), home) })
     }
 
-    /// Makes a variant of a lock, for a checker. Collective.
+    /// Makes a lock of a given kind whose packed numbers are so narrow that they wrap in every run,
+    /// for a checker. Collective.
     #[doc(hidden)]
-    pub fn variant(
-        world: &World,
-        home: Rank,
-        entry: &'static Entry,
-        build: Build<dyn Algorithm>,
-        observer: Option<Observer>,
-    ) -> Result<RwLock> {
-        let what = format!("a variant of {}", entry.name);
-        let made = build(&Maker { team: &world.team(), world: None, home, what, observer })?;
-        Ok(RwLock::with(entry, made, world.rank()))
+    pub fn narrow(world: &World, home: Rank, kind: &Kind) -> Result<RwLock> {
+        let widths = Widths::Narrow;
+        RwLock::make(kind, Maker { widths, ..Maker::new(&world.team(), home) })
     }
 
-    fn with(entry: &'static Entry, made: Made<dyn Algorithm>, rank: Rank) -> RwLock {
-        RwLock {
-            entry,
+    fn make(kind: &Kind, maker: Maker<'_>) -> Result<RwLock> {
+        let handle = Handle::new(maker.context().rank());
+        let made = kind.build(maker)?;
+        Ok(RwLock {
+            entry: kind.entry(),
             algorithm: made.algorithm,
             words: RwWords::new(made.words),
-            handle: Handle::new(rank),
+            handle,
             held: Cell::new(Held::Not),
             reads: Cell::new(0),
             writes: Cell::new(0),
-        }
+        })
     }
 
     /// Returns the rank in whose memory the lock lies.
@@ -301,19 +297,14 @@ impl RwLock {
     /// that team frees ([`RwLock::free`]); the old ones, in which something of the lost may still
     /// land, are kept until the job ends.
     pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
-        self.recover_as::<Right>(&survivors.into())
-    }
-
-    /// Recovers the lock as a variant does, for a checker.
-    #[doc(hidden)]
-    pub fn recover_as<R: Recovery>(&mut self, team: &Team<'_>) -> Result<()> {
+        let team = survivors.into();
         let context = team.context();
         let can_be_home = |rank| self.algorithm.can_be_home(context, rank);
-        let home = self.handle.agree_on_home(team, &self.words, can_be_home)?;
+        let home = self.handle.agree_on_home(&team, &self.words, can_be_home)?;
         self.held.set(Held::Not);
-        self.words.renew::<R>(team, home)?;
+        self.words.renew(&team, home, team.members())?;
         if let Some(writers) = self.algorithm.writers() {
-            writers.renew::<R>(team, home, team.members())?;
+            writers.renew(&team, home, team.members())?;
         }
         self.algorithm.reset(&self.words, context)?;
         // No survivor uses the lock before all have made it anew.

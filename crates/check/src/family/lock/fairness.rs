@@ -1,10 +1,10 @@
 //! How often who waits for a lock is overtaken, and T_L.
 
-use farside::lock::{Kind, entries};
+use farside::lock::{Kind, steps};
 use farside::sim::Policy;
 use farside::{Lock, Rank, Result, World};
 
-use super::variants::named;
+use super::table::EXPLORED;
 use crate::check::{Check, Setup, Subject};
 use crate::family::name;
 use crate::family::waiting::{Locality, Overtaken, Rule, exclusive, waits};
@@ -47,8 +47,7 @@ fn in_turn(ranks: u32) -> u32 {
 /// Each lock that serves in turn: all schedules of a rank that waits and one that comes three
 /// times, and many ranks.
 fn queues() -> Vec<Check> {
-    let rows = entries().flat_map(|entry| entry.explored);
-    let checks = rows.filter(|row| row.is_fifo).flat_map(|row| {
+    let checks = EXPLORED.iter().filter(|row| row.is_fifo).flat_map(|row| {
         let check = |suffix: &str| {
             overtaken(name(&["lock/", row.name, suffix]), IN_TURN, (row.kind)(), in_turn)
         };
@@ -94,9 +93,10 @@ fn bypasses() -> Vec<Check> {
         head(
             "lock/default-bypass-without-bound",
             "lets running ranks be ahead of the queue for ever",
-            named("default", "without-bound", Some(waits)),
+            asleep(),
         )
         .setup(Setup::new(2).rounds(5))
+        .omitting(steps::BOUND_BYPASS)
         .mutant(Promise::Fairness, "was overtaken 3 times, where 2 is the bound"),
         spin("lock/fompi-spin-unbounded", false),
         spin("lock/fompi-spin-backoff-unbounded", true),
@@ -141,7 +141,6 @@ fn tree(thresholds: &[u32]) -> impl Fn(&World) -> Result<Lock> + Clone + 'static
 fn trees() -> Vec<Check> {
     const T_L: &str = "the lock leaves a node after T_L passings while another waits";
     const STAYS: &str = "keeps the lock inside an element for as long as a rank there wants it";
-    let without = |variant: &str| named("rma-mcs", variant, Some(waits));
     vec![
         two_nodes("lock/rma-mcs-t-l-1", T_L, tree(&[1]), 1),
         two_nodes("lock/rma-mcs-t-l-1-twice", T_L, tree(&[1]), 1)
@@ -155,9 +154,11 @@ fn trees() -> Vec<Check> {
             "the same on racks of nodes, for both levels",
             tree(&[2, 2]),
         ),
-        two_nodes("lock/rma-mcs-without-t-l", STAYS, without("without-t-l"), 1)
+        two_nodes("lock/rma-mcs-without-t-l", STAYS, tree(&[1]), 1)
+            .omitting(steps::KEEP_T_L)
             .mutant(Promise::Locality, "2 of one element in a row have gone in: T_L allows 1"),
-        racks("lock/rma-mcs-racks-without-t-l", STAYS, without("racks-without-t-l"))
+        racks("lock/rma-mcs-racks-without-t-l", STAYS, tree(&[2, 2]))
+            .omitting(steps::KEEP_T_L)
             .mutant(Promise::Locality, "of one element in a row have gone in: T_L allows"),
     ]
 }

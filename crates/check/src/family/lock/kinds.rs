@@ -1,14 +1,15 @@
-//! Every lock of the registry, as it is used.
+//! Every lock of the table, as it is used.
 
+use farside::lock::Kind;
 use farside::lock::frame::Observer;
-use farside::lock::registry::{Explored, Large, Style};
-use farside::lock::{Kind, entries};
 use farside::sim::Policy;
 use farside::{Lock, Rank, Result, World};
 
+use super::table::{EXPLORED, Explored, Large};
 use super::{exclusive, fair, together};
 use crate::check::{Check, Setup};
-use crate::family::{LARGE, name, setup};
+use crate::family::asking::Style;
+use crate::family::{LARGE, name};
 
 /// A machine of three levels.
 const DEEP: &str = "rack:2,node:2,socket:2";
@@ -36,13 +37,13 @@ fn explored(row: &Explored) -> Vec<Check> {
         Check::new(name, about, together(of(&kind), style, row.holders))
     };
     let limited = |suffix: &str, about: &'static str, style: Style| {
-        check(suffix, about, style).setup(setup(row.limits))
+        check(suffix, about, style).setup(row.limits.setup())
     };
     let mut checks = vec![
-        check("", "one at a time, on one node", Style::Wait).setup(setup(row.near)),
-        check("-far", "one at a time, on several nodes", Style::Wait).setup(setup(row.far)),
+        check("", "one at a time, on one node", Style::Wait).setup(row.near.setup()),
+        check("-far", "one at a time, on several nodes", Style::Wait).setup(row.far.setup()),
         check("-death", "a rank dies with the lock, or waiting for it", Style::Wait)
-            .setup(setup(row.deaths).deaths(1)),
+            .setup(row.deaths.setup().deaths(1)),
         limited("-gives-up", "who waits gives up its place, and comes back", Style::GiveUp),
         limited("-walks-away", "who waits gives up its place, and goes away", Style::WalkAway),
         limited("-tries", "who does not get it at once comes back", Style::Try),
@@ -50,7 +51,7 @@ fn explored(row: &Explored) -> Vec<Check> {
             ranks: 2,
             rounds: 1,
             time_outs: 1,
-            ..setup(row.limits)
+            ..row.limits.setup()
         }),
     ];
     for (suffix, ranks) in [("-8", 8), ("-16", 16)] {
@@ -87,8 +88,7 @@ pub(super) fn checks() -> Vec<Check> {
     let tree = |thresholds: Vec<u32>| Kind::RmaMcs { thresholds };
     let turns = Kind::Bypass { batch: 1, bound: 2, polls: 1 };
     let asleep = Kind::Bypass { batch: 1, bound: 1, polls: 0 };
-    let mut checks: Vec<Check> =
-        entries().flat_map(|entry| entry.explored.iter().flat_map(explored)).collect();
+    let mut checks: Vec<Check> = EXPLORED.iter().flat_map(explored).collect();
     for check in checks.iter_mut().filter(|check| check.name == "lock/semaphore-2-times-out") {
         check.setup.ranks = 3;
         (check.policy, check.schedules) = (PCT, Some(10_000));

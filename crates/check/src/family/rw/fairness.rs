@@ -1,11 +1,10 @@
 //! T_W and T_R, and how often who waits is overtaken.
 
-use farside::rw::Kind;
-use farside::rw::registry::Roles;
+use farside::rw::{Kind, steps};
 use farside::sim::Policy;
 use farside::{Rank, Result, RwLock, World};
 
-use super::variants::named;
+use super::table::Roles;
 use crate::check::{Check, Setup};
 use crate::family::waiting::{
     Overtaken, ReadersInARow, Rule, WritersInARow, readers_writers, waits,
@@ -44,7 +43,6 @@ fn rma_rw() -> Vec<Check> {
     let two = || watched(rma_rw_of(None, &[2], 1));
     let each = || watched(rma_rw_of(Some(1), &[1], 1));
     let tree = || watched(rma_rw_of(Some(2), &[2, 2], 2));
-    let without = |variant: &str| named("rma-rw", variant, Some(waits));
     const MANY: Roles = &["wr", "rrwr", "rwr", "wwr"];
     vec![
         check("rw/rma-rw-t-w-1", T_W, one(), &["w", "w", "r"], || {
@@ -65,18 +63,20 @@ fn rma_rw() -> Vec<Check> {
         check(
             "rw/rma-rw-without-t-w",
             "passes the lock from writer to writer for as long as there are any",
-            without("without-t-w"),
+            one(),
             &["w", "w", "r"],
             || Box::new(WritersInARow::at_most(1)),
         )
+        .omitting(farside::lock::steps::KEEP_T_W)
         .mutant(Promise::WritersInARow, "2 writers in a row have gone in: T_W allows 1"),
         check(
             "rw/rma-rw-without-t-r",
             "lets readers in for as long as they come",
-            without("without-t-r"),
+            each(),
             &["w", "rrr"],
             || Box::new(ReadersInARow::at_most(1, 1, 0)),
         )
+        .omitting(steps::KEEP_T_R)
         .mutant(Promise::ReadersInARow, "3 readers of one counter have gone in: T_R allows 2"),
     ]
 }

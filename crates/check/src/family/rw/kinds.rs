@@ -1,14 +1,14 @@
-//! Every reader-writer lock of the registry, as it is used, with limits so small that every branch
+//! Every reader-writer lock of the table, as it is used, with limits so small that every branch
 //! is reached.
 
-use farside::lock::registry::Style;
-use farside::rw::registry::{Entry, Explored, Many, Roles};
-use farside::rw::{Kind, entries};
+use farside::rw::Kind;
 use farside::sim::Policy;
 use farside::{Rank, Result, RwLock, World};
 
+use super::table::{EXPLORED, Explored, Many, Roles, Whole};
 use super::visits;
 use crate::check::{Check, Setup};
+use crate::family::asking::Style;
 use crate::family::{LARGE, name};
 
 /// A machine of three levels.
@@ -29,29 +29,29 @@ const DIES: &str = "a rank dies inside, or waiting";
 const ON_LEVELS: &str = "many ranks, some with time limits, on three levels";
 
 /// Every schedule of ranks with these roles.
-fn explored(entry: &Entry, row: &Explored) -> Check {
+fn whole(lock: &str, row: &Whole) -> Check {
     let setup = Setup::new(row.roles.len() as u32).rounds(row.rounds);
     let setup = match row.topology {
         Some(topology) => setup.topology(topology),
         None => setup,
     };
     let subject = visits(of(&(row.kind)()), row.roles, row.style, row.branches);
-    Check::new(name(&["rw/", entry.name, "-", row.name]), row.about, subject).setup(setup)
+    Check::new(name(&["rw/", lock, "-", row.name]), row.about, subject).setup(setup)
 }
 
 /// Every schedule of a writer and a reader with time limits, and with a death.
-fn limited(entry: &Entry, kind: &Kind) -> Vec<Check> {
+fn limited(lock: &str, kind: &Kind) -> Vec<Check> {
     let check = |suffix: &str, about: &'static str, style: Style| {
         let branches: &[&str] = if style == Style::Wait { &[] } else { &["given_up"] };
         let subject = visits(of(kind), PAIR, style, branches);
-        Check::new(name(&["rw/", entry.name, suffix]), about, subject).setup(Setup::new(2))
+        Check::new(name(&["rw/", lock, suffix]), about, subject).setup(Setup::new(2))
     };
     vec![
         check("-gives-up", "who waits gives up its place, and comes back", Style::GiveUp),
         check("-walks-away", "who waits gives up its place, and goes away", Style::WalkAway),
         check("-tries", "who does not get it at once comes back", Style::Try),
         Check::new(
-            name(&["rw/", entry.name, "-times-out"]),
+            name(&["rw/", lock, "-times-out"]),
             "a time limit ends at any step",
             visits(of(kind), PATIENT_WRITER, Style::Patient, &[]),
         )
@@ -61,22 +61,23 @@ fn limited(entry: &Entry, kind: &Kind) -> Vec<Check> {
 }
 
 /// Many ranks.
-fn many(entry: &Entry, many: &Many) -> Vec<Check> {
+fn many(lock: &str, many: &Many) -> Vec<Check> {
     let check = |(suffix, ranks): (&str, u32)| {
         let subject = visits(of(&(many.kind)()), MANY, Style::Mixed, many.branches);
-        let check = Check::new(name(&["rw/", entry.name, suffix]), ON_LEVELS, subject);
+        let check = Check::new(name(&["rw/", lock, suffix]), ON_LEVELS, subject);
         check.setup(Setup::new(ranks).topology(DEEP)).policy(PCT, 1000)
     };
     [("-8", 8), ("-16", 16)].map(check).into()
 }
 
-fn of_entry(entry: &Entry) -> Vec<Check> {
-    let mut checks: Vec<Check> = entry.explored.iter().map(|row| explored(entry, row)).collect();
-    if let Some(kind) = entry.limited {
-        checks.extend(limited(entry, &kind()));
+fn explored(row: &Explored) -> Vec<Check> {
+    let lock = row.lock;
+    let mut checks: Vec<Check> = row.whole.iter().map(|row| whole(lock, row)).collect();
+    if let Some(kind) = row.limited {
+        checks.extend(limited(lock, &kind()));
     }
-    if let Some(row) = &entry.many {
-        checks.extend(many(entry, row));
+    if let Some(row) = &row.many {
+        checks.extend(many(lock, row));
     }
     checks
 }
@@ -136,5 +137,5 @@ fn large() -> Vec<Check> {
 
 /// All checks of kinds.
 pub(super) fn checks() -> Vec<Check> {
-    entries().flat_map(of_entry).chain(special()).chain(large()).collect()
+    EXPLORED.iter().flat_map(explored).chain(special()).chain(large()).collect()
 }

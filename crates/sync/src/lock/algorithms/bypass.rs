@@ -14,23 +14,20 @@
 //!            (lock/default-without-bound).
 //! Cost:      alone: acquire 1 atomic, release 1 atomic. Queued: acquire 1 atomic more for each
 //!            change of the word, and the queue's cost; release +1 signal if the head is parked.
-//! Checked:   `farside check 'lock/default*'`: all schedules of the jobs in `ENTRIES`, with several
+//! Checked:   `farside check 'lock/default*'`: all schedules of small jobs, with several
 //!            bounds; the bound itself; 8 to 256 ranks, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::Context;
 
+use super::Kind;
 use super::d_mcs::{self, Entry, Queue};
-use super::{Kind, QUICK};
-use crate::lock::frame::{Algorithm, Crowding, LockWords, Right, Standing, TimeLimit, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry as Row, Explored, Job, Large, Made, Maker, Operations, Promise, Style, Trial,
-    without_flush,
-};
+use crate::lock::frame::{Algorithm, Crowding, LockWords, Standing, TimeLimit};
+use crate::lock::registry::{Entry as Row, Made, Maker};
+use crate::lock::steps;
 
 // The shared word and the words that their owner waits on lie a cache line apart, and so do the
 // locks: with the frame's word this is a multiple of a line.
@@ -39,22 +36,6 @@ const WORD: usize = 0;
 const QUEUE: usize = 8;
 /// A parked head waits on it.
 const WAKE: usize = QUEUE + d_mcs::WORDS;
-
-/// The steps of the lock, besides those of its queue.
-trait Variant: d_mcs::Variant {
-    /// Wakes the head of the queue when the lock becomes free.
-    const WAKES: bool = true;
-    /// Hands the lock to the head of the queue once it was bypassed often enough.
-    const BOUNDS_BYPASS: bool = true;
-}
-
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { d_mcs::Variant { FLUSHES: bool = false }, Variant }
-    WithoutWaking { d_mcs::Variant, Variant { WAKES: bool = false } }
-    WithoutBound { d_mcs::Variant, Variant { BOUNDS_BYPASS: bool = false } }
-}
 
 /// What a parked head is told.
 const LOOK: u64 = 1;
@@ -107,7 +88,7 @@ impl Default for Bounds {
     }
 }
 
-struct Bypass<V> {
+struct Bypass {
     queue: Queue,
     bounds: Bounds,
     batch: u64,
@@ -116,12 +97,11 @@ struct Bypass<V> {
     gap: u32,
     /// The word as this rank left it when it took the lock.
     held: Cell<u64>,
-    variant: PhantomData<V>,
 }
 
 /// Makes the lock with its usual parameters.
 pub(super) fn usual(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker, Bounds::default())
+    build(maker, Bounds::default())
 }
 
 pub(super) fn make(
@@ -130,17 +110,17 @@ pub(super) fn make(
     &bound: &u32,
     &polls: &u32,
 ) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker, Bounds { batch: Some(batch), bound, polls })
+    build(maker, Bounds { batch: Some(batch), bound, polls })
 }
 
-fn build<V: Variant>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algorithm>> {
+fn build(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algorithm>> {
     let limit = RANK_MASK - 1;
     if let Some(rank) = maker.team.members().iter().find(|rank| u64::from(rank.0) > limit) {
         let value = rank.0.into();
         return Err(Error::TooMuch { what: "rank of a default lock", value, limit });
     }
     let words = maker.words(WORDS)?;
-    let mut algorithm = Box::new(Bypass::<V> {
+    let mut algorithm = Box::new(Bypass {
         queue: Queue::new(QUEUE, maker.home),
         bounds,
         batch: 1,
@@ -148,13 +128,12 @@ fn build<V: Variant>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algor
         polls: 0,
         gap: 1,
         held: Cell::new(0),
-        variant: PhantomData,
     });
     algorithm.arrange(&words, maker.context());
     Ok(Made { words, algorithm })
 }
 
-impl<V: Variant> Bypass<V> {
+impl Bypass {
     fn arrange(&mut self, lock: &LockWords, context: &Context) {
         let is_crowded = lock.crowding(context) == Crowding::Crowded;
         self.gap = if is_crowded { 1 } else { GAP };
@@ -186,7 +165,7 @@ impl<V: Variant> Bypass<V> {
         mut word: u64,
         limit: TimeLimit,
     ) -> Result<bool> {
-        while holder(word) == 0 && (bypasses(word) < self.bound || !V::BOUNDS_BYPASS) {
+        while holder(word) == 0 && !self.is_bound_reached(context, word) {
             if self.is_turn(word) {
                 if limit == TimeLimit::DoNotWait {
                     return Ok(false);
@@ -214,6 +193,12 @@ impl<V: Variant> Bypass<V> {
             }
         }
         Ok(false)
+    }
+
+    /// Whether the head was bypassed as often as it may be.
+    #[inline]
+    fn is_bound_reached(&self, context: &Context, word: u64) -> bool {
+        bypasses(word) >= self.bound && !context.omits(steps::BOUND_BYPASS)
     }
 
     /// Whether the head has waited for a batch of others.
@@ -333,7 +318,7 @@ impl<V: Variant> Bypass<V> {
             self.held.set(name(context.rank()) | (next.map_or(0, name) << HEAD));
             context.store(lock.shared(WORD), self.held.get()).map(|()| REGISTERED)
         };
-        self.queue.leave_with::<V>(lock, context, announce).map(drop)
+        self.queue.release_node(lock, context, self.queue.link(), announce).map(drop)
     }
 
     /// Looks at the word so many times. A word that is free is taken at the head's turn, and if
@@ -407,14 +392,14 @@ impl<V: Variant> Bypass<V> {
         let head = Rank(number as u32);
         let is_parked = word & AWAKE == 0;
         let is_far = is_parked && !context.topology().same_node(head, lock.home());
-        if is_far || (V::BOUNDS_BYPASS && bypasses(word) >= self.bound) {
+        if is_far || self.is_bound_reached(context, word) {
             return (name(head), is_parked.then_some((head, GRANT)));
         }
         ((word & !RANK_MASK) | AWAKE, is_parked.then_some((head, LOOK)))
     }
 }
 
-impl<V: Variant> Bypass<V> {
+impl Bypass {
     #[inline]
     fn enter(&self, lock: &LockWords, context: &Context, limit: TimeLimit) -> Result<bool> {
         let mine = name(context.rank());
@@ -429,7 +414,7 @@ impl<V: Variant> Bypass<V> {
             return Ok(false);
         }
         lock.statistics.queued(if seen >> HEAD == 0 { 1 } else { 2 });
-        let entry = self.queue.enter::<V>(lock, context, limit)?;
+        let entry = self.queue.acquire(lock, context, limit)?;
         if entry == Entry::GaveUp {
             return Ok(false);
         }
@@ -437,13 +422,13 @@ impl<V: Variant> Bypass<V> {
         if is_taken {
             self.pass_headship(lock, context)?;
         } else {
-            self.queue.leave::<V>(lock, context, 0)?;
+            self.queue.release(lock, context, 0)?;
         }
         Ok(is_taken)
     }
 }
 
-impl<V: Variant> Algorithm for Bypass<V> {
+impl Algorithm for Bypass {
     #[inline]
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         self.enter(lock, context, TimeLimit::DoNotWait)
@@ -460,7 +445,7 @@ impl<V: Variant> Algorithm for Bypass<V> {
 
     #[inline]
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
+        let published = lock.publish(context);
         let mut word = self.held.get();
         loop {
             let (next, told) = self.next_word(lock, context, word);
@@ -471,7 +456,7 @@ impl<V: Variant> Algorithm for Bypass<V> {
             if holder(next) != 0 {
                 lock.statistics.passed(context, Rank((holder(next) - 1) as u32));
             }
-            if let Some((head, what)) = told.filter(|_| V::WAKES) {
+            if let Some((head, what)) = told.filter(|_| !context.omits(steps::WAKE)) {
                 context.signal(lock.at(head, WAKE), what)?;
             }
             return published;
@@ -500,62 +485,9 @@ fn bypasses(word: u64) -> u64 {
     (word >> BYPASSES) & BYPASSES_MASK
 }
 
-const WHEN_PARKED: Bounds = Bounds { batch: Some(1), bound: 1, polls: 0 };
-const AT_ONCE: Explored = Explored {
-    name: "default-asleep",
-    kind: || Kind::Bypass { batch: 1, bound: 1, polls: 0 },
-    deaths: Job::new(3),
-    limits: Job::new(2).rounds(2),
-    ..QUICK
-};
-
 pub(super) const ENTRIES: &[Row] = &[Row {
     name: "default",
     about: "one word that running ranks may take ahead of the queue, with a bound",
     kind: || Kind::Default,
     needs_agent: false,
-    explored: &[
-        Explored {
-            name: "default",
-            kind: || Kind::Default,
-            large: Large::Near(|| Kind::Default),
-            ..QUICK
-        },
-        AT_ONCE,
-        Explored {
-            name: "default-one-look",
-            kind: || Kind::Bypass { batch: 1, bound: 1, polls: 1 },
-            ..QUICK
-        },
-        Explored {
-            name: "default-turns",
-            kind: || Kind::Bypass { batch: 1, bound: 2, polls: 1 },
-            ..QUICK
-        },
-    ],
-    costs: &[
-        Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::atomics(1)),
-        Cost {
-            kind: Some(|| Kind::Bypass { batch: 64, bound: 64, polls: 200 }),
-            topology: "node:2",
-            case: Case::Alone,
-            acquire: Operations::atomics(1),
-            release: Operations::atomics(1),
-        },
-    ],
-    variants: &[
-        without_flush(|maker| build::<WithoutFlush>(maker, WHEN_PARKED)),
-        super::Variant {
-            name: "without-waking",
-            about: "leaves the lock free without a word to the parked head of the queue",
-            build: |maker| build::<WithoutWaking>(maker, WHEN_PARKED),
-            trial: Some(Trial::caught(Style::Wait, Promise::Progress, "has already left")),
-        },
-        super::Variant {
-            name: "without-bound",
-            about: "lets running ranks be ahead of the head of the queue for ever",
-            build: |maker| build::<WithoutBound>(maker, WHEN_PARKED),
-            trial: None,
-        },
-    ],
 }];

@@ -15,24 +15,20 @@
 //!            (lock/hybrid-in-two-steps).
 //! Cost:      near: acquire 1 atomic and, for each look at what is being served, 1 load. Far:
 //!            acquire 1 call, +1 signal by the agent if queued. Release 1 call.
-//! Checked:   `farside check 'lock/hybrid*'`: all schedules of the jobs in `ENTRIES`, with requests
+//! Checked:   `farside check 'lock/hybrid*'`: all schedules of small jobs, with requests
 //!            of 2 bits too; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 //!            Requests from before a recovery: `a_request_from_before_a_recovery_is_dropped`.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::{Atomic, Rank, Result};
 use farside_rma::{Context, or_free};
 
+use super::Kind;
 use super::ticket::{self, SERVING, TICKET, take_turn};
-use super::{Kind, QUICK};
-use crate::lock::agent::{self, Answer, Ask, Client, Request, Service};
-use crate::lock::frame::{Algorithm, LockWords, Right, TimeLimit, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial,
-    WITHOUT_FLUSH, in_two_steps,
-};
+use crate::lock::agent::{self, Answer, Ask, Client, Release, Request, Service};
+use crate::lock::frame::{Algorithm, LockWords, TimeLimit};
+use crate::lock::registry::{Entry, Made, Maker};
 use crate::lock::server_queue::{Entry as Waiter, ServerQueue};
 
 /// The number of the last request that was granted after it was queued.
@@ -42,56 +38,32 @@ const QUEUE: usize = 3;
 /// The number of no request.
 const CANCELLED: u64 = 0;
 
-/// The packed fields of a hybrid lock, besides the steps of a ticket lock.
-trait Variant: ticket::Variant {
-    /// Bits of the number of a request to an agent.
-    const REQUEST_BITS: u32 = 40;
-    /// Waits until the agent has heard of a release.
-    const WAITS: bool = true;
-}
+/// Bits of the number of a request to an agent.
+const REQUEST_BITS: u32 = 40;
 
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { ticket::Variant { FLUSHES: bool = false }, Variant }
-    InTwoSteps { ticket::Variant { TAKES_AT_ONCE: bool = false }, Variant }
-    Narrow { ticket::Variant, Variant { REQUEST_BITS: u32 = 2 } }
-    Posted { ticket::Variant, Variant { WAITS: bool = false } }
-    PostedWithoutFlush {
-        ticket::Variant { FLUSHES: bool = false },
-        Variant { WAITS: bool = false },
-    }
-}
-
-struct Hybrid<V> {
+struct Hybrid {
     client: Client,
-    variant: PhantomData<V>,
-}
-
-const fn service<V: Variant>() -> Service {
-    Service { queue: QUEUE, granted: GRANTED, request_bits: V::REQUEST_BITS, serve }
+    release: Release,
 }
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker)
+    build(maker, Release::Awaited)
 }
 
 pub(super) fn make_posted(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Posted>(maker)
+    build(maker, Release::Posted)
 }
 
-pub(super) fn make_posted_without_flush(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<PostedWithoutFlush>(maker)
-}
-
-fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+fn build(maker: &Maker<'_>, release: Release) -> Result<Made<dyn Algorithm>> {
     let world = maker.world()?;
+    let request_bits = maker.bits(REQUEST_BITS, 2);
+    let service = Service { queue: QUEUE, granted: GRANTED, request_bits, serve };
     let (words, client) = or_free(
         maker.words(agent::words(QUEUE, world.size()))?,
         |words| words.into_words().free(maker.team),
-        |_| Client::new(world, service::<V>()),
+        |_| Client::new(world, service),
     )?;
-    Ok(Made { words, algorithm: Box::new(Hybrid::<V> { client, variant: PhantomData }) })
+    Ok(Made { words, algorithm: Box::new(Hybrid { client, release }) })
 }
 
 /// Answers a far request, as the agent, with far tickets in their order. [ARMCI03 figures 3 and 4]
@@ -158,7 +130,7 @@ fn takes_tickets(lock: &LockWords, context: &Context) -> bool {
     context.job().caps.cpu_coherent && context.topology().same_node(context.rank(), lock.home())
 }
 
-impl<V: Variant> Algorithm for Hybrid<V> {
+impl Algorithm for Hybrid {
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         if takes_tickets(lock, context) {
             // A release of this rank's own may not have been executed yet.
@@ -171,7 +143,7 @@ impl<V: Variant> Algorithm for Hybrid<V> {
 
     fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()> {
         if takes_tickets(lock, context) {
-            take_turn::<V>(lock, context)
+            take_turn(lock, context)
         } else {
             self.client.acquire(lock, context, TimeLimit::Unlimited).map(drop)
         }
@@ -188,10 +160,10 @@ impl<V: Variant> Algorithm for Hybrid<V> {
     }
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
-        match V::WAITS {
-            true => self.client.release(lock, context).map(drop)?,
-            false => self.client.post_release(lock, context)?,
+        let published = lock.publish(context);
+        match self.release {
+            Release::Awaited => self.client.release(lock, context).map(drop)?,
+            Release::Posted => self.client.post_release(lock, context)?,
         }
         published
     }
@@ -210,36 +182,4 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     about: "near ranks take tickets themselves, for far ranks the agent does",
     kind: || Kind::Hybrid,
     needs_agent: true,
-    explored: &[Explored { name: "hybrid", kind: || Kind::Hybrid, is_fifo: true, ..QUICK }],
-    costs: &[
-        Cost::of("node:2", Case::AloneAtHome, Operations::atomics(2), Operations::CALL),
-        Cost::of("node:2", Case::AloneAway, Operations::CALL, Operations::CALL),
-        Cost::of("node:2", Case::Passed, Operations::CALL, Operations::CALL),
-    ],
-    variants: &[
-        super::Variant {
-            name: "without-flush",
-            about: WITHOUT_FLUSH,
-            build: build::<WithoutFlush>,
-            trial: Some(Trial {
-                job: Job::new(2).on("node:2"),
-                ..Trial::caught(Style::Wait, Promise::Visibility, "was lost")
-            }),
-        },
-        in_two_steps(build::<InTwoSteps>),
-        super::Variant {
-            name: "narrow",
-            about: REQUESTS,
-            build: build::<Narrow>,
-            trial: Some(Trial::passes(Style::Wait, Job::new(2).on("node:1").rounds(3))),
-        },
-        super::Variant {
-            name: "narrow-gives-up",
-            about: REQUESTS,
-            build: build::<Narrow>,
-            trial: Some(Trial::passes(Style::GiveUp, Job::new(2).on("node:1").rounds(2))),
-        },
-    ],
 }];
-
-const REQUESTS: &str = "requests to an agent are numbered with two bits";

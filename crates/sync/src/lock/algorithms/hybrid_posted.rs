@@ -10,29 +10,22 @@
 //!            queued then, waits until that release was executed, and is called in its turn.
 //! Ordering:  release flushes first (lock/hybrid-posted-without-flush).
 //! Cost:      that of `hybrid`; a release waits for nothing.
-//! Checked:   `farside check 'lock/hybrid-posted*'`: all schedules of the jobs in `ENTRIES`; 8 and
+//! Checked:   `farside check 'lock/hybrid-posted*'`: all schedules of small jobs; 8 and
 //!            16 ranks on three levels, some with time limits, PCT depth 3.
 
 use farside_fabric::Result;
 
-use super::Kind;
-use super::hybrid::{make_posted, make_posted_without_flush};
-use super::posted::{Posted, entry};
+use super::{Kind, hybrid};
 use crate::lock::frame::Algorithm;
-use crate::lock::registry::{Build, Entry, Made, Maker};
+use crate::lock::registry::{Entry, Made, Maker};
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    make_posted(maker)
+    hybrid::make_posted(maker)
 }
 
-struct HybridPosted;
-
-impl Posted for HybridPosted {
-    const NAME: &'static str = "hybrid-posted";
-    const ABOUT: &'static str =
-        "tickets near, a queue of the agent far, and a release waits for nothing";
-    const KIND: fn() -> Kind = || Kind::HybridPosted;
-    const WITHOUT_FLUSH: Build<dyn Algorithm> = make_posted_without_flush;
-}
-
-pub(super) const ENTRIES: &[Entry] = &[entry::<HybridPosted>()];
+pub(super) const ENTRIES: &[Entry] = &[Entry {
+    name: "hybrid-posted",
+    about: "tickets near, a queue of the agent far, and a release waits for nothing",
+    kind: || Kind::HybridPosted,
+    needs_agent: true,
+}];

@@ -1,12 +1,10 @@
 //! The exclusive locks: one file each, and one row of the registry.
 
-mod abandon;
 mod bypass;
 pub(crate) mod d_mcs;
 mod hybrid;
 mod hybrid_posted;
 pub mod packed;
-mod posted;
 pub(crate) mod rma_mcs;
 mod semaphore;
 mod server;
@@ -15,11 +13,11 @@ mod spin;
 mod ticket;
 mod token;
 
-use farside_fabric::{Rank, Result};
-use farside_rma::{Team, World};
+use farside_fabric::Result;
+use farside_rma::Team;
 
-use super::frame::{Algorithm, Observer};
-use super::registry::{self, Entry, Explored, Job, Large, Made, Maker, Style, registry};
+use super::frame::Algorithm;
+use super::registry::{Entry, Made, Maker, registry};
 
 pub use semaphore::{Permit, Semaphore};
 
@@ -84,22 +82,6 @@ registry! {
     } => semaphore;
 }
 
-/// A variant of an exclusive lock.
-type Variant = registry::Variant<dyn Algorithm, Style>;
-
-/// The jobs of which all schedules can be tried in seconds, for most locks.
-const QUICK: Explored = Explored {
-    name: "",
-    kind: || Kind::Default,
-    near: Job::new(3),
-    far: Job::new(3).on("node:3"),
-    deaths: Job::new(2),
-    limits: Job::new(2),
-    holders: 1,
-    is_fifo: false,
-    large: Large::No,
-};
-
 impl Kind {
     /// Returns the kind that the default is among the members of a team. Between nodes it is
     /// messages that cost, so the lock stays on a node for a while; on a node it is parked ranks,
@@ -114,14 +96,8 @@ impl Kind {
         }
     }
 
-    /// Makes a lock of a kind that was resolved. A world is needed to reach agents.
-    pub(crate) fn build(
-        &self,
-        team: &Team<'_>,
-        world: Option<&World>,
-        home: Rank,
-        observer: Option<Observer>,
-    ) -> Result<Made<dyn Algorithm>> {
-        self.make(&Maker { team, world, home, what: format!("{self:?}"), observer })
+    /// Makes a lock of a kind that was resolved.
+    pub(crate) fn build(&self, maker: Maker<'_>) -> Result<Made<dyn Algorithm>> {
+        self.make(&Maker { what: format!("{self:?}"), ..maker })
     }
 }

@@ -13,18 +13,15 @@
 //!            without touching a link (lock/d-mcs-packed-by-store).
 //! Cost:      acquire 1 atomic, +1 posted and 1 to itself if queued; release 1 load and 1 atomic
 //!            alone, else 1 load, 1 store to itself and 1 posted.
-//! Checked:   `farside check 'lock/d-mcs-packed*'`: all schedules of the jobs in `ENTRIES`.
-
-use std::marker::PhantomData;
+//! Checked:   `farside check 'lock/d-mcs-packed*'`: all schedules of small jobs.
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Place, WaitOptions};
 
-use super::{Kind, QUICK};
-use crate::lock::frame::{Algorithm, LockWords, Right, Standing, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial, without_flush,
-};
+use super::Kind;
+use crate::lock::frame::{Algorithm, LockWords, Standing};
+use crate::lock::registry::{Entry, Made, Maker};
+use crate::lock::steps;
 
 /// The bit of a node to which the lock was passed; the others name its successor, counted from
 /// one.
@@ -57,26 +54,8 @@ pub trait Halves {
     }
 }
 
-/// The steps of the lock.
-pub trait Variant: Send + 'static {
-    /// Makes what was written under the lock visible before the lock is passed on.
-    const FLUSHES: bool = true;
-    /// Waits for a successor that has taken its place and is about to link itself.
-    const LOOKS_AGAIN: bool = true;
-    /// Takes a grant so that a successor may link itself at the same time.
-    const KEEPS_LINKS: bool = true;
-}
-
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { Variant { FLUSHES: bool = false } }
-    WithoutSecondLook { Variant { LOOKS_AGAIN: bool = false } }
-    ByStore { Variant { KEEPS_LINKS: bool = false } }
-}
-
 /// Takes the lock; returns whether it had to queue. \[RMALOCK16 listing 2\]
-pub fn acquire<V: Variant>(lock: &impl Halves) -> Result<bool> {
+pub fn acquire(lock: &impl Halves) -> Result<bool> {
     let (mine, tail) = (lock.me().0 + 1, lock.half(lock.home(), Half::Tail));
     let before = lock.with(|context| match context.swap(tail, mine)? {
         before if before > context.size() => Err(not_zero(before)),
@@ -89,11 +68,12 @@ pub fn acquire<V: Variant>(lock: &impl Halves) -> Result<bool> {
     lock.with(|context| context.or(lock.half(Rank(before - 1), Half::Node), mine))?;
     let node = lock.wait(|node| node & GRANTED != 0)?;
     let own = lock.half(lock.me(), Half::Node);
-    if V::KEEPS_LINKS {
-        lock.with(|context| context.fetch_and(own, !GRANTED))?;
-    } else {
-        lock.with(|context| context.store(own, node & !GRANTED))?;
-    }
+    lock.with(|context| {
+        if context.omits(steps::KEEP_LINK) {
+            return context.store(own, node & !GRANTED);
+        }
+        context.fetch_and(own, !GRANTED).map(drop)
+    })?;
     Ok(true)
 }
 
@@ -131,13 +111,15 @@ pub fn attempt(lock: &impl Halves) -> Result<bool> {
 }
 
 /// Passes the lock on; returns to whom. Fails if it is not held by anybody. \[RMALOCK16 listing 3\]
-pub fn release<V: Variant>(lock: &impl Halves) -> Result<Option<Rank>> {
+pub fn release(lock: &impl Halves) -> Result<Option<Rank>> {
     let own = lock.half(lock.me(), Half::Node);
     let mut next = lock.with(|context| context.load(own))?;
     if next == 0 {
         let (mine, tail) = (lock.me().0 + 1, lock.half(lock.home(), Half::Tail));
-        let held = lock.with(|context| context.compare_swap(tail, mine, 0))?;
-        if held == mine || !V::LOOKS_AGAIN {
+        let (held, looks_again) = lock.with(|context| {
+            Ok((context.compare_swap(tail, mine, 0)?, !context.omits(steps::LOOK_AGAIN)))
+        })?;
+        if held == mine || !looks_again {
             return Ok(None);
         }
         if held == 0 {
@@ -186,31 +168,27 @@ impl Halves for Own<'_> {
     }
 }
 
-struct Packed<V>(PhantomData<V>);
+struct Packed;
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker)
+    Ok(Made { words: maker.words(1)?, algorithm: Box::new(Packed) })
 }
 
-fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    Ok(Made { words: maker.words(1)?, algorithm: Box::new(Packed::<V>(PhantomData)) })
-}
-
-impl<V: Variant> Algorithm for Packed<V> {
+impl Algorithm for Packed {
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         attempt(&Own { lock, context })
     }
 
     fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        if acquire::<V>(&Own { lock, context })? {
+        if acquire(&Own { lock, context })? {
             lock.statistics.queued(1);
         }
         Ok(())
     }
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
-        if let Some(next) = release::<V>(&Own { lock, context })? {
+        let published = lock.publish(context);
+        if let Some(next) = release(&Own { lock, context })? {
             lock.statistics.passed(context, next);
         }
         published
@@ -222,27 +200,4 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     about: "a queue in one word of every rank, as OpenSHMEM has it",
     kind: || Kind::Packed,
     needs_agent: false,
-    explored: &[Explored { name: "d-mcs-packed", kind: || Kind::Packed, is_fifo: true, ..QUICK }],
-    costs: &[
-        Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::atomics(2)),
-        Cost::of("node:1", Case::Passed, Operations::and_signal(2), Operations::and_signal(2)),
-    ],
-    variants: &[
-        without_flush(build::<WithoutFlush>),
-        super::Variant {
-            name: "without-second-look",
-            about: "does not wait for a successor that is about to link itself",
-            build: build::<WithoutSecondLook>,
-            trial: Some(Trial::caught(Style::Wait, Promise::Progress, "has already left")),
-        },
-        super::Variant {
-            name: "by-store",
-            about: "takes a grant by a store, over a link that comes at the same time",
-            build: build::<ByStore>,
-            trial: Some(Trial {
-                job: Job::new(3),
-                ..Trial::caught(Style::Wait, Promise::Progress, "deadlock")
-            }),
-        },
-    ],
 }];

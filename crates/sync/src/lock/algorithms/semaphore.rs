@@ -10,22 +10,19 @@
 //!            (lock/semaphore-in-two-steps); a rank enters only with a permit
 //!            (lock/semaphore-without-permits) and in its turn (lock/semaphore-without-turns).
 //! Cost:      acquire 2 atomics and, for each look, 1 load; release 1 atomic.
-//! Checked:   `farside check 'lock/semaphore*'`: all schedules of the jobs in `ENTRIES`, with 1 and
+//! Checked:   `farside check 'lock/semaphore*'`: all schedules of small jobs, with 1 and
 //!            2 permits; the order; tickets of 2 bits, random; 8 and 16 ranks on three levels, some
 //!            with time limits, PCT depth 3.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, World};
 
-use super::{Kind, QUICK};
-use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial, in_two_steps,
-    without_flush,
-};
+use super::Kind;
+use crate::lock::frame::{Algorithm, LockWords, Standing, TimeLimit};
+use crate::lock::registry::{Entry, Made, Maker, Widths};
+use crate::lock::steps;
 use crate::lock::{Guard, Lock, Statistics};
 
 const WORDS: usize = 2;
@@ -38,75 +35,49 @@ const INSIDE_BITS: u32 = 24;
 const INSIDE_MASK: u64 = (1 << INSIDE_BITS) - 1;
 const PERMITS_MAX: u32 = INSIDE_MASK as u32;
 
-/// The steps and the packed fields of a semaphore.
-trait Variant: Send + 'static {
-    /// Makes what was written under the lock visible before the lock is passed on.
-    const FLUSHES: bool = true;
-    /// Takes a ticket in one atomic step.
-    const TAKES_AT_ONCE: bool = true;
-    /// Enters only if a permit is left.
-    const COUNTS: bool = true;
-    /// Enters only in the order of the tickets.
-    const IN_TURN: bool = true;
-    /// Bits of a ticket's number: ranks that wait must have different ones, nothing else.
-    const TICKET_BITS: u32 = 64 - INSIDE_BITS;
-}
+/// Bits of a ticket's number: ranks that wait must have different ones, nothing else.
+const TICKET_BITS: u32 = 64 - INSIDE_BITS;
 
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { Variant { FLUSHES: bool = false } }
-    InTwoSteps { Variant { TAKES_AT_ONCE: bool = false } }
-    WithoutPermits { Variant { COUNTS: bool = false } }
-    WithoutTurns { Variant { IN_TURN: bool = false } }
-    Narrow { Variant { TICKET_BITS: u32 = 2 } }
-}
-
-/// The fields of the state, with the widths of a variant.
-struct Fields<V>(PhantomData<V>);
-
-impl<V: Variant> Fields<V> {
-    /// One more has entered, and is inside.
-    const ENTRY: u64 = (1 << (64 - V::TICKET_BITS)) + 1;
-
-    /// The number of a ticket.
-    fn number(ticket: u64) -> u64 {
-        ticket & (u64::MAX >> (64 - V::TICKET_BITS))
-    }
-
-    /// The number of the next ticket to enter.
-    fn next(state: u64) -> u64 {
-        state >> (64 - V::TICKET_BITS)
-    }
-
-    fn inside(state: u64) -> u64 {
-        state & INSIDE_MASK
-    }
-}
-
-struct Counting<V> {
+/// The lock, with so many bits of a ticket's number.
+struct Counting<const BITS: u32> {
     permits: u64,
-    variant: PhantomData<V>,
 }
 
 pub(super) fn make(maker: &Maker<'_>, &permits: &u32) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker, permits)
-}
-
-fn build<V: Variant>(maker: &Maker<'_>, permits: u32) -> Result<Made<dyn Algorithm>> {
     if !(1..=PERMITS_MAX).contains(&permits) {
         return Err(Error::InvalidArgument(format!(
             "a semaphore has 1 to {PERMITS_MAX} permits, not {permits}"
         )));
     }
-    let algorithm = Box::new(Counting::<V> { permits: permits.into(), variant: PhantomData });
+    let permits = permits.into();
+    let algorithm: Box<dyn Algorithm> = match maker.widths {
+        Widths::Usual => Box::new(Counting::<TICKET_BITS> { permits }),
+        Widths::Narrow => Box::new(Counting::<2> { permits }),
+    };
     Ok(Made { words: maker.words(WORDS)?, algorithm })
 }
 
-impl<V: Variant> Counting<V> {
+impl<const BITS: u32> Counting<BITS> {
+    /// One more has entered, and is inside.
+    const ENTRY: u64 = (1 << (64 - BITS)) + 1;
+
+    /// The number of a ticket.
+    fn number(ticket: u64) -> u64 {
+        ticket & (u64::MAX >> (64 - BITS))
+    }
+
+    /// The number of the next ticket to enter.
+    fn next(state: u64) -> u64 {
+        state >> (64 - BITS)
+    }
+
+    fn inside(state: u64) -> u64 {
+        state & INSIDE_MASK
+    }
+
     fn take_ticket(&self, lock: &LockWords, context: &Context) -> Result<u64> {
         let tickets = lock.shared(TICKETS);
-        if V::TAKES_AT_ONCE {
+        if !context.omits(steps::TAKE_AT_ONCE) {
             return context.fetch_add(tickets, 1);
         }
         let mine = context.load(tickets)?;
@@ -114,24 +85,24 @@ impl<V: Variant> Counting<V> {
         Ok(mine)
     }
 
-    fn has_permit(&self, state: u64) -> bool {
-        Fields::<V>::inside(state) < self.permits || !V::COUNTS
+    fn has_permit(&self, context: &Context, state: u64) -> bool {
+        Self::inside(state) < self.permits || context.omits(steps::AWAIT_PERMIT)
     }
 
     /// Enters with a ticket. Only the rank whose turn it is does so, and others only leave
     /// meanwhile: what it has seen of the state holds.
     fn enter(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        context.fetch_add(lock.shared(STATE), Fields::<V>::ENTRY).map(drop)
+        context.fetch_add(lock.shared(STATE), Self::ENTRY).map(drop)
     }
 }
 
-impl<V: Variant> Algorithm for Counting<V> {
+impl<const BITS: u32> Algorithm for Counting<BITS> {
     /// Takes a ticket only if it enters at once: a ticket cannot be given back.
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         let (tickets, state) = (lock.shared(TICKETS), context.load(lock.shared(STATE))?);
         let next = context.load(tickets)?;
-        let is_next = Fields::<V>::number(next) == Fields::<V>::next(state);
-        if !is_next || !self.has_permit(state) {
+        let is_next = Self::number(next) == Self::next(state);
+        if !is_next || !self.has_permit(context, state) {
             return Ok(false);
         }
         if context.compare_swap(tickets, next, next.wrapping_add(1))? != next {
@@ -141,13 +112,14 @@ impl<V: Variant> Algorithm for Counting<V> {
     }
 
     fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let mine = Fields::<V>::number(self.take_ticket(lock, context)?);
+        let mine = Self::number(self.take_ticket(lock, context)?);
         lock.waits(context, Standing::Queued(0))?;
         let mut is_queued = false;
         let is_turn = || {
             let state = context.load(lock.shared(STATE))?;
-            let ahead = Fields::<V>::number(mine.wrapping_sub(Fields::<V>::next(state)));
-            let is_turn = (ahead == 0 || !V::IN_TURN) && self.has_permit(state);
+            let ahead = Self::number(mine.wrapping_sub(Self::next(state)));
+            let is_turn =
+                (ahead == 0 || context.omits(steps::AWAIT_TURN)) && self.has_permit(context, state);
             if !is_turn && !is_queued {
                 is_queued = true;
                 lock.statistics.queued(ahead.max(1));
@@ -159,7 +131,7 @@ impl<V: Variant> Algorithm for Counting<V> {
     }
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
+        let published = lock.publish(context);
         context.fetch_add(lock.shared(STATE), 1u64.wrapping_neg())?;
         published
     }
@@ -285,51 +257,6 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     about: "as many holders as it has permits, in turn",
     kind: || Kind::Semaphore { permits: 1 },
     needs_agent: false,
-    explored: &[
-        Explored {
-            name: "semaphore",
-            kind: || Kind::Semaphore { permits: 1 },
-            near: Job::new(3),
-            is_fifo: true,
-            ..QUICK
-        },
-        Explored {
-            name: "semaphore-2",
-            kind: || Kind::Semaphore { permits: 2 },
-            limits: Job::new(3),
-            holders: 2,
-            ..QUICK
-        },
-    ],
-    costs: &[Cost::of("node:1", Case::Alone, Operations::atomics(3), Operations::atomics(1))],
-    variants: &[
-        without_flush(|maker| build::<WithoutFlush>(maker, 1)),
-        in_two_steps(|maker| build::<InTwoSteps>(maker, 1)),
-        super::Variant {
-            name: "without-permits",
-            about: "enters when its ticket is the next, whoever is inside",
-            build: |maker| build::<WithoutPermits>(maker, 1),
-            trial: Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost")),
-        },
-        super::Variant {
-            name: "without-turns",
-            about: "enters when a permit is left, whoever has waited longer",
-            build: |maker| build::<WithoutTurns>(maker, 1),
-            trial: Some(Trial {
-                job: Job::new(2).rounds(3),
-                ..Trial::caught(Style::Wait, Promise::Fairness, "was overtaken")
-            }),
-        },
-        super::Variant {
-            name: "narrow",
-            about: "tickets are numbered with two bits",
-            build: |maker| build::<Narrow>(maker, 1),
-            trial: Some(Trial {
-                random: Some(2000),
-                ..Trial::passes(Style::Wait, Job::new(2).rounds(5))
-            }),
-        },
-    ],
 }];
 
 #[cfg(test)]
@@ -337,19 +264,23 @@ mod tests {
     use super::*;
 
     /// Enters and leaves again and again, past the end of every field.
-    fn past_every_end<V: Variant>(from: u64, rounds: u64) {
-        let mut state = from << (64 - V::TICKET_BITS);
+    fn past_every_end<const BITS: u32>(from: u64, rounds: u64) {
+        let mut state = from << (64 - BITS);
         for ticket in from..from + rounds {
-            assert_eq!(Fields::<V>::next(state), Fields::<V>::number(ticket), "ticket {ticket}");
-            state = state.wrapping_add(Fields::<V>::ENTRY);
-            assert_eq!(Fields::<V>::inside(state), 1, "ticket {ticket}");
+            assert_eq!(
+                Counting::<BITS>::next(state),
+                Counting::<BITS>::number(ticket),
+                "ticket {ticket}"
+            );
+            state = state.wrapping_add(Counting::<BITS>::ENTRY);
+            assert_eq!(Counting::<BITS>::inside(state), 1, "ticket {ticket}");
             state -= 1;
         }
     }
 
     #[test]
     fn no_field_of_a_semaphore_runs_into_another() {
-        past_every_end::<Narrow>(0, 100);
-        past_every_end::<Right>((1 << Right::TICKET_BITS) - 3, 10);
+        past_every_end::<2>(0, 100);
+        past_every_end::<TICKET_BITS>((1 << TICKET_BITS) - 3, 10);
     }
 }

@@ -12,20 +12,19 @@
 //!            agent served the requests.
 //! Ordering:  release flushes first (lock/server-without-flush).
 //! Cost:      acquire 1 call, +1 signal by the agent if queued; release 1 call.
-//! Checked:   `farside check 'lock/server*'`: all schedules of the jobs in `ENTRIES`; 8 and 16
+//! Checked:   `farside check 'lock/server*'`: all schedules of small jobs; 8 and 16
 //!            ranks on three levels, some with time limits, PCT depth 3. Requests from before a
 //!            recovery: `a_request_from_before_a_recovery_is_dropped`.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::{Atomic, Rank, Result};
 use farside_rma::{Context, or_free};
 
-use super::{Kind, QUICK};
-use crate::lock::agent::{self, Answer, Ask, Client, Request, Service};
-use crate::lock::frame::{Algorithm, Handle, LockWords, Right, TimeLimit, variants};
-use crate::lock::registry::{Case, Cost, Entry, Explored, Made, Maker, Operations, without_flush};
+use super::Kind;
+use crate::lock::agent::{self, Answer, Ask, Client, Release, Request, Service};
+use crate::lock::frame::{Algorithm, Handle, LockWords, TimeLimit};
+use crate::lock::registry::{Entry, Made, Maker};
 use crate::lock::server_queue::{Entry as Waiter, ServerQueue, name, whose};
 
 /// The number of the last request that was granted after it was queued.
@@ -34,49 +33,29 @@ const GRANTED: usize = 0;
 const HOLDER: usize = 1;
 const QUEUE: usize = 2;
 
-/// The steps of a server lock.
-trait Variant: Send + 'static {
-    /// Makes what was written under the lock visible before the lock is passed on.
-    const FLUSHES: bool = true;
-    /// Waits until the agent has heard of a release.
-    const WAITS: bool = true;
-}
-
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { Variant { FLUSHES: bool = false } }
-    Posted { Variant { WAITS: bool = false } }
-    PostedWithoutFlush { Variant { FLUSHES: bool = false, WAITS: bool = false } }
-}
-
-struct Server<V> {
+struct Server {
     client: Client,
-    variant: PhantomData<V>,
+    release: Release,
 }
 
 const SERVICE: Service = Service { queue: QUEUE, granted: GRANTED, request_bits: 40, serve };
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker)
+    build(maker, Release::Awaited)
 }
 
 pub(super) fn make_posted(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Posted>(maker)
+    build(maker, Release::Posted)
 }
 
-pub(super) fn make_posted_without_flush(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<PostedWithoutFlush>(maker)
-}
-
-fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+fn build(maker: &Maker<'_>, release: Release) -> Result<Made<dyn Algorithm>> {
     let world = maker.world()?;
     let (words, client) = or_free(
         maker.words(agent::words(QUEUE, world.size()))?,
         |words| words.into_words().free(maker.team),
         |_| Client::new(world, SERVICE),
     )?;
-    Ok(Made { words, algorithm: Box::new(Server::<V> { client, variant: PhantomData }) })
+    Ok(Made { words, algorithm: Box::new(Server { client, release }) })
 }
 
 /// Answers a request, as the agent. [ARMCI03 section 3.2.1]
@@ -107,7 +86,7 @@ fn serve(queue: &ServerQueue<'_>, Request { from, ask, number }: Request) -> Res
     }
 }
 
-impl<V: Variant> Algorithm for Server<V> {
+impl Algorithm for Server {
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         self.client.acquire(lock, context, TimeLimit::DoNotWait)
     }
@@ -121,8 +100,8 @@ impl<V: Variant> Algorithm for Server<V> {
     }
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
-        if !V::WAITS {
+        let published = lock.publish(context);
+        if self.release == Release::Posted {
             self.client.post_release(lock, context)?;
         } else if !self.client.release(lock, context)? {
             return Err(Handle::not_held(context.rank()));
@@ -144,10 +123,4 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     about: "the agent of the home's node keeps a queue",
     kind: || Kind::Server,
     needs_agent: true,
-    explored: &[Explored { name: "server", kind: || Kind::Server, is_fifo: true, ..QUICK }],
-    costs: &[
-        Cost::of("node:2", Case::Alone, Operations::CALL, Operations::CALL),
-        Cost::of("node:1", Case::Passed, Operations::CALL, Operations::CALL),
-    ],
-    variants: &[without_flush(build::<WithoutFlush>)],
 }];

@@ -10,57 +10,34 @@
 //!            step (lock/fompi-spin-in-two-steps).
 //! Cost:      acquire 1 atomic, and for each further look 1 load and at most 1 atomic; release 1
 //!            signal.
-//! Checked:   `farside check 'lock/fompi-spin*'`: all schedules of the jobs in `ENTRIES`; 8 and 16
+//! Checked:   `farside check 'lock/fompi-spin*'`: all schedules of small jobs; 8 and 16
 //!            ranks on three levels, some with time limits, PCT depth 3.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::Result;
 use farside_rma::Context;
 
-use super::{Kind, QUICK};
-use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, WordPoll, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, in_two_steps, without_flush,
-};
+use super::Kind;
+use crate::lock::frame::{Algorithm, LockWords, Standing, TimeLimit, WordPoll};
+use crate::lock::registry::{Entry, Made, Maker};
+use crate::lock::steps;
 
 const WORDS: usize = 1;
 const HOLDER: usize = 0;
 
-/// The steps of a spin lock.
-trait Variant: Send + 'static {
-    /// Makes what was written under the lock visible before the lock is passed on.
-    const FLUSHES: bool = true;
-    /// Changes the word in one atomic step.
-    const TAKES_AT_ONCE: bool = true;
-}
-
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { Variant { FLUSHES: bool = false } }
-    InTwoSteps { Variant { TAKES_AT_ONCE: bool = false } }
-}
-
-struct Spin<V> {
+struct Spin {
     backoff: bool,
-    variant: PhantomData<V>,
 }
 
 pub(super) fn make(maker: &Maker<'_>, &backoff: &bool) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker, backoff)
+    Ok(Made { words: maker.words(WORDS)?, algorithm: Box::new(Spin { backoff }) })
 }
 
-fn build<V: Variant>(maker: &Maker<'_>, backoff: bool) -> Result<Made<dyn Algorithm>> {
-    let algorithm = Box::new(Spin::<V> { backoff, variant: PhantomData });
-    Ok(Made { words: maker.words(WORDS)?, algorithm })
-}
-
-impl<V: Variant> Spin<V> {
+impl Spin {
     fn take(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         let (word, mine) = (lock.shared(HOLDER), u64::from(context.rank().0) + 1);
-        if V::TAKES_AT_ONCE {
+        if !context.omits(steps::TAKE_AT_ONCE) {
             return Ok(context.compare_swap(word, 0, mine)? == 0);
         }
         let is_free = context.load(word)? == 0;
@@ -81,7 +58,7 @@ impl<V: Variant> Spin<V> {
     }
 }
 
-impl<V: Variant> Algorithm for Spin<V> {
+impl Algorithm for Spin {
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         // A release of this rank may still be under way, and only this rank can hurry it.
         context.flush(lock.home())?;
@@ -97,14 +74,11 @@ impl<V: Variant> Algorithm for Spin<V> {
     }
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
+        let published = lock.publish(context);
         context.signal(lock.shared(HOLDER), 0)?;
         published
     }
 }
-
-const ALONE: Cost =
-    Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::and_signal(0));
 
 pub(super) const ENTRIES: &[Entry] = &[
     Entry {
@@ -112,30 +86,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         about: "one word that is changed from zero",
         kind: || Kind::Spin { backoff: false },
         needs_agent: false,
-        explored: &[Explored {
-            name: "fompi-spin",
-            kind: || Kind::Spin { backoff: false },
-            limits: Job::new(2).rounds(2),
-            ..QUICK
-        }],
-        costs: &[ALONE],
-        variants: &[
-            without_flush(|maker| build::<WithoutFlush>(maker, false)),
-            in_two_steps(|maker| build::<InTwoSteps>(maker, false)),
-        ],
     },
     Entry {
         name: "fompi-spin-backoff",
         about: "the same with pauses that grow",
         kind: || Kind::Spin { backoff: true },
         needs_agent: false,
-        explored: &[Explored {
-            name: "fompi-spin-backoff",
-            kind: || Kind::Spin { backoff: true },
-            limits: Job::new(2).rounds(2),
-            ..QUICK
-        }],
-        costs: &[ALONE],
-        variants: &[],
     },
 ];

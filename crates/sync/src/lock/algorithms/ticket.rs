@@ -9,20 +9,18 @@
 //!            (lock/ticket-in-two-steps).
 //! Cost:      acquire 1 atomic and, for each look at what is being served, 1 load; release 1
 //!            atomic.
-//! Checked:   `farside check 'lock/ticket*'`: all schedules of the jobs in `ENTRIES`; 8 and 16
+//! Checked:   `farside check 'lock/ticket*'`: all schedules of small jobs; 8 and 16
 //!            ranks on three levels, some with time limits, PCT depth 3.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use farside_fabric::Result;
 use farside_rma::Context;
 
-use super::{Kind, QUICK};
-use crate::lock::frame::{Algorithm, Crowding, LockWords, Right, Standing, TimeLimit, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, in_two_steps, without_flush,
-};
+use super::Kind;
+use crate::lock::frame::{Algorithm, Crowding, LockWords, Standing, TimeLimit};
+use crate::lock::registry::{Entry, Made, Maker};
+use crate::lock::steps;
 
 const WORDS: usize = 2;
 pub(super) const TICKET: usize = 0;
@@ -35,42 +33,23 @@ const LOOKING: u64 = 8;
 const TURN: Duration = Duration::from_micros(5);
 const TURNS_MAX: u32 = 200;
 
-/// The steps of a ticket lock.
-pub(super) trait Variant: Send + 'static {
-    /// Makes what was written under the lock visible before the lock is passed on.
-    const FLUSHES: bool = true;
-    /// Takes a ticket in one atomic step.
-    const TAKES_AT_ONCE: bool = true;
-}
-
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { Variant { FLUSHES: bool = false } }
-    InTwoSteps { Variant { TAKES_AT_ONCE: bool = false } }
-}
-
-struct Ticket<V>(PhantomData<V>);
+struct Ticket;
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker)
+    Ok(Made { words: maker.words(WORDS)?, algorithm: Box::new(Ticket) })
 }
 
-fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    Ok(Made { words: maker.words(WORDS)?, algorithm: Box::new(Ticket::<V>(PhantomData)) })
-}
-
-impl<V: Variant> Algorithm for Ticket<V> {
+impl Algorithm for Ticket {
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         attempt(lock, context)
     }
 
     fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        take_turn::<V>(lock, context)
+        take_turn(lock, context)
     }
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
+        let published = lock.publish(context);
         context.fetch_add(lock.shared(SERVING), 1)?;
         published
     }
@@ -87,14 +66,14 @@ pub(super) fn attempt(lock: &LockWords, context: &Context) -> Result<bool> {
 }
 
 /// Takes a number and waits until it is called.
-pub(super) fn take_turn<V: Variant>(lock: &LockWords, context: &Context) -> Result<()> {
+pub(super) fn take_turn(lock: &LockWords, context: &Context) -> Result<()> {
     let (tickets, serving) = (lock.shared(TICKET), lock.shared(SERVING));
-    let mine = if V::TAKES_AT_ONCE {
-        context.fetch_add(tickets, 1)?
-    } else {
+    let mine = if context.omits(steps::TAKE_AT_ONCE) {
         let mine = context.load(tickets)?;
         context.store(tickets, mine.wrapping_add(1))?;
         mine
+    } else {
+        context.fetch_add(tickets, 1)?
     };
     lock.waits(context, Standing::Queued(0))?;
     // This rank may be behind its own release, if that was posted: then no other has to be there.
@@ -125,14 +104,4 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     about: "numbers are taken and called",
     kind: || Kind::Ticket,
     needs_agent: false,
-    explored: &[Explored {
-        name: "ticket",
-        kind: || Kind::Ticket,
-        is_fifo: true,
-        deaths: Job::new(3),
-        limits: Job::new(3),
-        ..QUICK
-    }],
-    costs: &[Cost::of("node:1", Case::Alone, Operations::atomics(2), Operations::atomics(1))],
-    variants: &[without_flush(build::<WithoutFlush>), in_two_steps(build::<InTwoSteps>)],
 }];

@@ -15,21 +15,19 @@
 //! Cost:      acquire 1 store to itself and 1 atomic, +1 atomic at the last holder unless that is
 //!            this rank, +1 store to itself if queued; release 1 atomic on itself, +1 signal if a
 //!            rank waits.
-//! Checked:   `farside check 'lock/d-mcs-token*'`: all schedules of the jobs in `ENTRIES`, with
+//! Checked:   `farside check 'lock/d-mcs-token*'`: all schedules of small jobs, with
 //!            places of 2 bits too; 8 and 16 ranks on three levels, some with time limits, PCT
 //!            depth 3.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 
 use farside_fabric::{Link, Result};
 use farside_rma::{Context, Place};
 
-use super::{Kind, QUICK};
-use crate::lock::frame::{Algorithm, LockWords, Right, Standing, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial, without_flush,
-};
+use super::Kind;
+use crate::lock::frame::{Algorithm, LockWords, Standing};
+use crate::lock::registry::{Entry, Made, Maker};
+use crate::lock::steps;
 
 const WORDS: usize = 4;
 const TAIL: usize = 0;
@@ -41,56 +39,45 @@ const STATUS: usize = 3;
 const RELEASED: u64 = u64::MAX;
 const GRANTED: u64 = 1;
 
-/// The steps and the packed fields of a token lock.
-trait Variant: Send + 'static {
-    /// Makes what was written under the lock visible before the lock is passed on.
-    const FLUSHES: bool = true;
-    /// Uses two nodes in turn.
-    const ALTERNATES: bool = true;
-    /// Bits of the number of a place in the queue. A rank that asks without waiting must not sleep
-    /// through so many places of one other rank between two of its steps.
-    const PLACE_BITS: u32 = 38;
-}
+/// Bits of the number of a place in the queue. A rank that asks without waiting must not sleep
+/// through so many places of one other rank between two of its steps.
+const PLACE_BITS: u32 = 38;
 
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { Variant { FLUSHES: bool = false } }
-    WithOneNode { Variant { ALTERNATES: bool = false } }
-    WithoutNumbers { Variant { PLACE_BITS: u32 = 1 } }
-    Narrow { Variant { PLACE_BITS: u32 = 2 } }
-}
-
-struct Token<V> {
+struct Token {
     /// The number of this rank's last place. Numbers differ in their links, so that a tail that is
     /// as it was is one that did not change; the last bit says which node is used.
     place: Cell<u64>,
-    variant: PhantomData<V>,
+    /// The largest number of a place: one less than a power of two.
+    last_place: u64,
 }
 
 pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker)
-}
-
-fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    let algorithm = Box::new(Token::<V> { place: Cell::new(0), variant: PhantomData });
+    // One bit for the two nodes is no number.
+    let is_numbered = !maker.context().omits(steps::NUMBER_PLACES);
+    let bits = if is_numbered { maker.bits(PLACE_BITS, 2) } else { 1 };
+    let algorithm = Box::new(Token { place: Cell::new(0), last_place: (1 << bits) - 1 });
     Ok(Made { words: maker.words(WORDS)?, algorithm })
 }
 
-impl<V: Variant> Token<V> {
+impl Token {
     /// Returns the number of the next place.
     fn next_place(&self) -> u64 {
-        (self.place.get() + 1) % (1 << V::PLACE_BITS)
+        (self.place.get() + 1) & self.last_place
     }
 
     /// Returns the next of the node that a link names.
-    fn next_of<'l>(&self, lock: &'l LockWords, link: Link) -> Option<Place<'l, u64>> {
-        link.target().map(|(rank, place)| lock.at(rank, NEXT + node_of::<V>(place)))
+    fn next_of<'l>(
+        &self,
+        lock: &'l LockWords,
+        context: &Context,
+        link: Link,
+    ) -> Option<Place<'l, u64>> {
+        link.target().map(|(rank, place)| lock.at(rank, NEXT + node_of(context, place)))
     }
 
     /// Takes the lock after a node that was at the tail; false if its owner still has it.
     fn follow(&self, lock: &LockWords, context: &Context, pred: Link, mine: Link) -> Result<bool> {
-        match (pred.target(), self.next_of(lock, pred)) {
+        match (pred.target(), self.next_of(lock, context, pred)) {
             // No rank ever had it, or this rank had it last: then it has released it.
             (None, _) | (_, None) => Ok(true),
             (Some((rank, _)), _) if rank == context.rank() => Ok(true),
@@ -99,12 +86,12 @@ impl<V: Variant> Token<V> {
     }
 }
 
-impl<V: Variant> Algorithm for Token<V> {
+impl Algorithm for Token {
     /// Takes a place only if the lock is free.
     fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         let (tail, place) = (lock.shared(TAIL), self.next_place());
         let pred = Link::from_bits(context.load(tail)?);
-        let is_free = match self.next_of(lock, pred) {
+        let is_free = match self.next_of(lock, context, pred) {
             None => true,
             Some(next) => context.load(next)? == RELEASED,
         };
@@ -112,7 +99,7 @@ impl<V: Variant> Algorithm for Token<V> {
             return Ok(false);
         }
         let mine = Link::new(context.rank(), place)?;
-        context.store(lock.at(context.rank(), NEXT + node_of::<V>(place)), 0)?;
+        context.store(lock.at(context.rank(), NEXT + node_of(context, place)), 0)?;
         if context.compare_swap(tail, pred.bits(), mine.bits())? != pred.bits() {
             return Ok(false);
         }
@@ -125,7 +112,7 @@ impl<V: Variant> Algorithm for Token<V> {
     fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()> {
         let (me, place) = (context.rank(), self.next_place());
         let mine = Link::new(me, place)?;
-        context.store(lock.at(me, NEXT + node_of::<V>(place)), 0)?;
+        context.store(lock.at(me, NEXT + node_of(context, place)), 0)?;
         self.place.set(place);
         let pred = Link::from_bits(context.swap(lock.shared(TAIL), mine.bits())?);
         lock.waits(context, Standing::Queued(0))?;
@@ -138,8 +125,8 @@ impl<V: Variant> Algorithm for Token<V> {
     }
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
-        let own = lock.at(context.rank(), NEXT + node_of::<V>(self.place.get()));
+        let published = lock.publish(context);
+        let own = lock.at(context.rank(), NEXT + node_of(context, self.place.get()));
         let next = context.swap(own, RELEASED)?;
         if let Some((rank, _)) = Link::from_bits(next).target() {
             context.signal(lock.at(rank, STATUS), GRANTED)?;
@@ -155,8 +142,8 @@ impl<V: Variant> Algorithm for Token<V> {
 }
 
 /// Returns which of a rank's nodes a place uses.
-fn node_of<V: Variant>(place: u64) -> usize {
-    if V::ALTERNATES { (place % 2) as usize } else { 0 }
+fn node_of(context: &Context, place: u64) -> usize {
+    if context.omits(steps::ALTERNATE) { 0 } else { (place % 2) as usize }
 }
 
 pub(super) const ENTRIES: &[Entry] = &[Entry {
@@ -164,44 +151,4 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     about: "a queue whose release sends nothing while no rank waits",
     kind: || Kind::Token,
     needs_agent: false,
-    explored: &[Explored {
-        name: "d-mcs-token",
-        kind: || Kind::Token,
-        is_fifo: true,
-        near: Job::new(3).rounds(2),
-        deaths: Job::new(3),
-        limits: Job::new(2).rounds(3),
-        ..QUICK
-    }],
-    costs: &[
-        Cost::of("node:1", Case::Alone, Operations::atomics(2), Operations::atomics(1)),
-        Cost::of("node:1", Case::Passed, Operations::atomics(4), Operations::and_signal(1)),
-    ],
-    variants: &[
-        without_flush(build::<WithoutFlush>),
-        super::Variant {
-            name: "with-one-node",
-            about: "uses the node again that it has just released the lock with",
-            build: build::<WithOneNode>,
-            trial: Some(Trial {
-                job: Job::new(2).rounds(2),
-                ..Trial::caught(Style::Wait, Promise::Progress, "deadlock")
-            }),
-        },
-        super::Variant {
-            name: "without-numbers",
-            about: "takes a tail that is as it was for one that did not change",
-            build: build::<WithoutNumbers>,
-            trial: Some(Trial {
-                job: Job::new(2).rounds(3),
-                ..Trial::caught(Style::Try, Promise::Visibility, "was lost")
-            }),
-        },
-        super::Variant {
-            name: "narrow",
-            about: "places in the queue are numbered with two bits",
-            build: build::<Narrow>,
-            trial: Some(Trial::passes(Style::Wait, Job::new(2).rounds(5))),
-        },
-    ],
 }];

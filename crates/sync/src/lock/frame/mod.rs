@@ -1,12 +1,12 @@
-//! What every lock is built on: its words, its members, time limits, poisoning, statistics and
-//! variants. An algorithm's file contains none of these.
+//! What every lock is built on: its words, its members, time limits, poisoning and statistics. An
+//! algorithm's file contains none of these.
 
 mod backoff;
 mod guard;
 mod handle;
 mod limit;
+mod observer;
 mod statistics;
-mod variant;
 mod words;
 
 use std::time::Duration;
@@ -18,9 +18,8 @@ pub(crate) use backoff::WordPoll;
 pub(crate) use guard::guard;
 pub use handle::Handle;
 pub use limit::TimeLimit;
+pub use observer::{Observer, Standing};
 pub use statistics::{Statistics, StatisticsCell};
-pub(crate) use variant::variants;
-pub use variant::{KeepsItsWords, Observer, Recovery, Right, Standing};
 pub use words::{Crowding, LockWords};
 
 /// One lock's algorithm, as one rank executes it. The rank has at most one request under way.

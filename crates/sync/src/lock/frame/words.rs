@@ -5,7 +5,8 @@ use std::time::Duration;
 use farside_fabric::{Error, Rank, Result, Word};
 use farside_rma::{Context, NearWord, Place, Team, WaitOptions, Words};
 
-use super::{Observer, Recovery, Standing, StatisticsCell, TimeLimit};
+use super::{Observer, Standing, StatisticsCell, TimeLimit};
+use crate::lock::steps;
 
 /// A lock's words, its members and its statistics.
 pub struct LockWords {
@@ -58,17 +59,17 @@ impl LockWords {
     /// Changes members and home, and takes new words of `survivors`, all zero: what the lost had
     /// under way may still land in the old ones, which are not used again. Collective over
     /// `survivors`.
-    pub(crate) fn renew<R: Recovery>(
+    pub(crate) fn renew(
         &mut self,
         survivors: &Team<'_>,
         home: Rank,
         members: &[Rank],
     ) -> Result<()> {
-        if R::TAKES_NEW_WORDS {
-            self.words = survivors.protocol_words(self.words.len())?;
-        } else {
+        if survivors.context().omits(steps::TAKE_NEW_WORDS) {
             self.clear(survivors.context())?;
             survivors.barrier()?;
+        } else {
+            self.words = survivors.protocol_words(self.words.len())?;
         }
         (self.home, self.members) = (home, members.into());
         Ok(())
@@ -232,12 +233,12 @@ impl LockWords {
         }
     }
 
-    /// Makes all that this context has written visible to the next holder; a variant without
-    /// `flushes` is wrong. The lock is passed on even if that fails, because what was written to a
-    /// lost rank is lost either way: so callers return the error afterwards.
+    /// Makes all that this context has written visible to the next holder. The lock is passed on
+    /// even if that fails, because what was written to a lost rank is lost either way: so callers
+    /// return the error afterwards.
     #[inline]
-    pub(crate) fn publish(&self, context: &Context, flushes: bool) -> Result<()> {
-        if flushes { context.flush_all() } else { Ok(()) }
+    pub(crate) fn publish(&self, context: &Context) -> Result<()> {
+        if context.omits(steps::FLUSH) { Ok(()) } else { context.flush_all() }
     }
 
     /// Sets this rank's words to zero, as they were allocated.

@@ -5,13 +5,11 @@ mod fompi_rw;
 mod rma_rw;
 mod slots;
 
-use farside_fabric::{Rank, Result};
-use farside_rma::Team;
+use farside_fabric::Result;
 
 use super::frame::Algorithm;
-use super::registry::{Entry, Roles};
-use crate::lock::frame::Observer;
-use crate::lock::registry::{self, Made, Maker, registry};
+use super::registry::Entry;
+use crate::lock::registry::{Made, Maker, registry};
 
 registry! {
     /// Which algorithm a reader-writer lock uses.
@@ -55,9 +53,6 @@ registry! {
     } => rma_rw;
 }
 
-/// A variant of a reader-writer lock.
-type Variant = registry::Variant<dyn Algorithm, Roles>;
-
 impl Kind {
     /// Returns RMA-RW with its usual parameters: a counter on each node, 1000 writers or readers in
     /// a row.
@@ -66,15 +61,10 @@ impl Kind {
     }
 
     /// Makes a lock. The default is RMA-RW where members are on several nodes.
-    pub(super) fn build(
-        &self,
-        team: &Team<'_>,
-        home: Rank,
-        observer: Option<Observer>,
-    ) -> Result<Made<dyn Algorithm>> {
-        let (topology, members) = (team.context().topology(), team.members());
+    pub(super) fn build(&self, maker: Maker<'_>) -> Result<Made<dyn Algorithm>> {
+        let (topology, members) = (maker.context().topology(), maker.team.members());
         let is_one_node = members.iter().all(|&rank| topology.same_node(rank, members[0]));
-        let maker = Maker { team, world: None, home, what: format!("{self:?}"), observer };
+        let maker = Maker { what: format!("{self:?}"), ..maker };
         match self {
             Kind::Default if !is_one_node => Kind::rma_rw().make(&maker),
             other => other.make(&maker),

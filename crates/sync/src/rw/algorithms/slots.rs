@@ -18,25 +18,24 @@
 //! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with C
 //!            counters: that of the exclusive lock, 1 load and C atomics; its end 1 load, 1 + C
 //!            atomics, and that of the exclusive lock. `README.md` has the other cases.
-//! Checked:   `farside check 'rw/default-rw*'`: all schedules of the jobs in `ENTRIES`, with narrow
+//! Checked:   `farside check 'rw/default-rw*'`: all schedules of small jobs, with narrow
 //!            fields too; every branch is reached; 8 to 256 ranks, PCT depth 3.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, or_free};
 
 use super::Kind;
+use super::counters::fields::Fields;
+use super::counters::widths::{Low, Narrow, Wide};
 use super::counters::{self, Arrival, Counters, Limits, Writers};
 use crate::lock;
-use crate::lock::frame::{Algorithm as Exclusive, LockWords, Right, Standing, TimeLimit, variants};
-use crate::lock::registry::{Made, Maker, Promise, Trial};
+use crate::lock::frame::{Algorithm as Exclusive, LockWords, Standing, TimeLimit};
+use crate::lock::registry::{Made, Maker, Widths};
 use crate::rw::frame::{Algorithm, RwWords};
-use crate::rw::registry::{
-    Entry, Explored, Many, PAIR, READERS, READS_TWICE, Roles, TWO, WRITERS, passes, stuck,
-    without_flush,
-};
+use crate::rw::registry::Entry;
+use crate::rw::steps;
 
 // What the home shares lies a cache line away from its own counter.
 const WORDS: usize = 9;
@@ -60,30 +59,6 @@ const T_W_MAX: u32 = (1 << 24) - 1;
 const T_W: u32 = 32;
 pub(super) const YIELDS: u32 = 64;
 
-/// The steps of the lock, besides those of the counters.
-trait Variant: counters::Variant {
-    /// Makes what was written under the lock visible before the lock is passed on.
-    const FLUSHES: bool = true;
-    /// Begins to linger in one atomic step.
-    const LINGERS_AT_ONCE: bool = true;
-}
-
-impl Variant for Right {}
-
-variants! {
-    WithoutFlush { counters::Variant, Variant { FLUSHES: bool = false } }
-    InTwoSteps { counters::Variant, Variant { LINGERS_AT_ONCE: bool = false } }
-    WithoutWaking { counters::Variant { TELLS: bool = false }, Variant }
-    WithoutDrain { counters::Variant { DRAINS: bool = false }, Variant }
-    GivesUpOnReaders {
-        counters::Variant { CLOSES_EMPTY: bool = false, TURN_BITS: u32 = 1 }, Variant
-    }
-    RunsOver {
-        counters::Variant { ARRIVALS_ON_TOP: bool = false, ARRIVAL_BITS: u32 = 2 }, Variant
-    }
-    Narrow { counters::Variant { TURN_BITS: u32 = 1, ARRIVAL_BITS: u32 = 2 }, Variant }
-}
-
 /// The parameters.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
@@ -92,9 +67,9 @@ struct Bounds {
     yields: u32,
 }
 
-struct Slots<V> {
+struct Slots<F> {
     bounds: Bounds,
-    counters: Counters,
+    counters: Counters<F>,
     /// The exclusive lock.
     writers: Made<dyn Exclusive>,
     /// How many writers were before this one in the row.
@@ -103,12 +78,11 @@ struct Slots<V> {
     lingers: Cell<bool>,
     /// Whether this rank reads under the exclusive lock.
     reads_alone: Cell<bool>,
-    variant: PhantomData<V>,
 }
 
 /// Makes the lock with its usual parameters.
 pub(super) fn usual(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker, Bounds { t_dc: None, t_w: T_W, yields: YIELDS })
+    choose(maker, Bounds { t_dc: None, t_w: T_W, yields: YIELDS })
 }
 
 pub(super) fn make(
@@ -117,10 +91,20 @@ pub(super) fn make(
     &t_w: &u32,
     &yields: &u32,
 ) -> Result<Made<dyn Algorithm>> {
-    build::<Right>(maker, Bounds { t_dc, t_w, yields })
+    choose(maker, Bounds { t_dc, t_w, yields })
 }
 
-fn build<V: Variant>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algorithm>> {
+fn choose(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algorithm>> {
+    if maker.context().omits(steps::COUNT_ON_TOP) {
+        return build::<Low>(maker, bounds);
+    }
+    match maker.widths {
+        Widths::Usual => build::<Wide>(maker, bounds),
+        Widths::Narrow => build::<Narrow>(maker, bounds),
+    }
+}
+
+fn build<F: Fields>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algorithm>> {
     // A row that is longer than its field is refused.
     if !(1..=T_W_MAX).contains(&bounds.t_w) {
         let t_w = bounds.t_w;
@@ -128,27 +112,26 @@ fn build<V: Variant>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algor
             "T_W of a reader-writer lock is 1 to {T_W_MAX}, not {t_w}"
         )));
     }
-    counters::check_ranks(maker.context())?;
+    counters::check_ranks(maker.context().size())?;
     let kind = lock::Kind::Default.resolve(maker.team);
     let (words, writers) = or_free(
         maker.words(WORDS)?,
         |words| words.into_words().free(maker.team),
-        |_| kind.build(maker.team, None, maker.home, None),
+        |_| kind.build(Maker::new(maker.team, maker.home)),
     )?;
     let counters = counters(&words, maker.context(), bounds)?;
-    let algorithm = Box::new(Slots::<V> {
+    let algorithm = Box::new(Slots::<F> {
         bounds,
         counters,
         writers,
         row: Cell::new(0),
         lingers: Cell::new(false),
         reads_alone: Cell::new(false),
-        variant: PhantomData,
     });
     Ok(Made { words, algorithm })
 }
 
-impl<V: Variant> Slots<V> {
+impl<F: Fields> Slots<F> {
     fn acquire_writers(&self, context: &Context, limit: TimeLimit) -> Result<bool> {
         self.writers.algorithm.request(&self.writers.words, context, limit)
     }
@@ -199,7 +182,7 @@ impl<V: Variant> Slots<V> {
             return Ok(goes_on);
         }
         let is_rarely_read =
-            self.counters.reads::<V>().is_some_and(|reads| reads < self.counters.len() as u64);
+            self.counters.reads().is_some_and(|reads| reads < self.counters.len() as u64);
         if row & READER != 0 || !(is_rarely_read || row & LINGERS != 0) {
             return Ok(false);
         }
@@ -207,16 +190,16 @@ impl<V: Variant> Slots<V> {
         if row == LINGERS {
             return Ok(true);
         }
-        if V::LINGERS_AT_ONCE {
-            return Ok(context.compare_swap(word, row, LINGERS)? == row);
+        if context.omits(steps::LINGER_AT_ONCE) {
+            return context.store(word, LINGERS).map(|()| true);
         }
-        context.store(word, LINGERS).map(|()| true)
+        Ok(context.compare_swap(word, row, LINGERS)? == row)
     }
 
     /// With the exclusive lock: opens the counters to all readers.
     fn open(&self, lock: &RwWords, context: &Context) -> Result<()> {
         context.fetch_and(lock.shared(ROW), WAITING_MASK)?;
-        self.counters.open::<V>(lock, context)
+        self.counters.open(lock, context)
     }
 
     /// Reads under the exclusive lock, if the lock still lingers then. `Shut` if it does not.
@@ -245,7 +228,7 @@ impl<V: Variant> Slots<V> {
     }
 }
 
-impl<V: Variant> Algorithm for Slots<V> {
+impl<F: Fields> Algorithm for Slots<F> {
     fn attempt_read(&self, lock: &RwWords, context: &Context) -> Result<bool> {
         self.read(lock, context, TimeLimit::DoNotWait)
     }
@@ -267,7 +250,7 @@ impl<V: Variant> Algorithm for Slots<V> {
                 }
             }
             let row = Row { lock, context };
-            match self.counters.arrive::<V>(lock, context, limit, &row)? {
+            match self.counters.reader_acquire(lock, context, limit, &row)? {
                 Arrival::Shut => self.lingers.set(true),
                 arrival => return Ok(arrival == Arrival::Inside),
             }
@@ -276,11 +259,11 @@ impl<V: Variant> Algorithm for Slots<V> {
 
     #[inline]
     fn end_read(&self, lock: &RwWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
+        let published = lock.publish(context);
         if self.reads_alone.replace(false) {
             self.release_writers(context)?;
         } else {
-            self.counters.depart::<V>(lock, context)?;
+            self.counters.reader_release(lock, context)?;
         }
         published
     }
@@ -291,7 +274,7 @@ impl<V: Variant> Algorithm for Slots<V> {
         };
         self.row.set((row & LENGTH_MASK) / LENGTH);
         let is_closed =
-            row & (LENGTH_MASK | LINGERS) != 0 || self.counters.close::<V>(lock, context, limit)?;
+            row & (LENGTH_MASK | LINGERS) != 0 || self.counters.close(lock, context, limit)?;
         if !is_closed {
             self.release_writers(context)?;
         }
@@ -299,7 +282,7 @@ impl<V: Variant> Algorithm for Slots<V> {
     }
 
     fn end_write(&self, lock: &RwWords, context: &Context) -> Result<()> {
-        let published = lock.publish(context, V::FLUSHES);
+        let published = lock.publish(context);
         if self.keeps_closed(lock, context)? {
             self.counters.pass_on();
         } else {
@@ -331,7 +314,7 @@ impl<V: Variant> Algorithm for Slots<V> {
 }
 
 /// Makes a counter for each member where they share memory, else one for each node.
-fn counters(lock: &LockWords, context: &Context, bounds: Bounds) -> Result<Counters> {
+fn counters<F: Fields>(lock: &LockWords, context: &Context, bounds: Bounds) -> Result<Counters<F>> {
     let members = lock.members();
     let is_one_node = members.iter().all(|&rank| context.topology().same_node(rank, members[0]));
     let t_dc = bounds.t_dc.or(is_one_node.then_some(1));
@@ -366,162 +349,8 @@ impl Writers for Row<'_> {
 
 const _: () = assert!(counters::WORDS <= ROW);
 
-/// Rows of one writer, and readers that insist at once.
-const INSISTENT: fn() -> Kind = || Kind::Slots { t_dc: None, t_w: 1, yields: 0 };
-/// Rows of two writers, and readers that withdraw once.
-const PATIENT: fn() -> Kind = || Kind::Slots { t_dc: None, t_w: 2, yields: 1 };
-/// The same with one counter for all.
-const SHARED: fn() -> Kind = || Kind::Slots { t_dc: Some(4), t_w: 2, yields: 1 };
-
-/// A variant with readers that withdraw once and at most two writers in a row.
-fn patient<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<V>(maker, Bounds { t_dc: None, t_w: 2, yields: 1 })
-}
-
-/// A variant with one counter for all, writers that do not follow each other, and readers that
-/// insist at once.
-fn shared<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-    build::<V>(maker, Bounds { t_dc: Some(4), t_w: 1, yields: 0 })
-}
-
-const MANY_READS: Roles = &["rrrrrr", "w"];
-
 pub(super) const ENTRIES: &[Entry] = &[Entry {
     name: "default-rw",
     about: "readers count themselves in memory of their own, writers take an exclusive lock",
     kind: || Kind::Default,
-    explored: &[
-        Explored {
-            name: "readers",
-            about: "one writer and two readers",
-            kind: INSISTENT,
-            roles: READERS,
-            branches: &["closed", "drained", "insisted"],
-            ..TWO
-        },
-        Explored {
-            name: "writers",
-            about: "two writers and a reader",
-            kind: INSISTENT,
-            roles: WRITERS,
-            branches: &["closed", "drained", "yielded"],
-            ..TWO
-        },
-        Explored { name: "pair", kind: PATIENT, branches: &["closed", "drained", "opened"], ..TWO },
-        Explored {
-            name: "insists",
-            about: "a reader insists at once",
-            kind: INSISTENT,
-            branches: &["insisted"],
-            ..TWO
-        },
-        Explored {
-            name: "row",
-            about: "two writers in a row",
-            kind: PATIENT,
-            roles: &["w", "w"],
-            branches: &["passed_across", "lingered"],
-            ..TWO
-        },
-        Explored {
-            name: "reads-twice",
-            about: "a reader comes again, and reads alone",
-            kind: PATIENT,
-            roles: READS_TWICE,
-            branches: &["reads_alone", "lingered", "reads_queued"],
-            ..TWO
-        },
-        Explored {
-            name: "writes-twice",
-            about: "a writer comes again",
-            kind: PATIENT,
-            roles: &["ww", "r"],
-            branches: &["lingered"],
-            ..TWO
-        },
-        Explored {
-            name: "shared",
-            about: "one counter for all",
-            kind: SHARED,
-            branches: &["closed", "drained", "opened"],
-            ..TWO
-        },
-        Explored {
-            name: "shared-twice",
-            about: "one counter, a reader comes again",
-            kind: SHARED,
-            roles: READS_TWICE,
-            branches: &["lingered"],
-            ..TWO
-        },
-    ],
-    limited: Some(PATIENT),
-    many: Some(Many {
-        kind: || Kind::Slots { t_dc: Some(3), t_w: 2, yields: 1 },
-        branches: &[
-            "closed",
-            "drained",
-            "opened",
-            "yielded",
-            "passed_across",
-            "insisted",
-            "lingered",
-            "reads_alone",
-            "reads_queued",
-            "writes_queued",
-            "given_up",
-        ],
-    }),
-    variants: &[
-        without_flush(patient::<WithoutFlush>),
-        super::Variant {
-            name: "in-two-steps",
-            about: "begins to linger in two steps",
-            build: patient::<InTwoSteps>,
-            trial: stuck(PAIR, "has already left"),
-        },
-        counters::without_waking(patient::<WithoutWaking>),
-        super::Variant {
-            name: "without-drain",
-            about: "goes in with readers inside",
-            build: patient::<WithoutDrain>,
-            trial: Some(Trial::caught(PAIR, Promise::Exclusion, "meets")),
-        },
-        super::Variant {
-            name: "narrow-tries",
-            about: counters::TRIES,
-            build: patient::<Narrow>,
-            trial: passes(&["ttw", "r"]),
-        },
-        super::Variant {
-            name: "narrow-insists",
-            about: counters::TRIES,
-            build: shared::<Narrow>,
-            trial: passes(&["tw", "r"]),
-        },
-        super::Variant {
-            name: "narrow-limits",
-            about: counters::LIMITS,
-            build: shared::<Narrow>,
-            trial: passes(&["lw", "r"]),
-        },
-        super::Variant {
-            name: "narrow-reads",
-            about: counters::READS,
-            build: patient::<Narrow>,
-            trial: passes(MANY_READS),
-        },
-        super::Variant {
-            name: "gives-up-on-readers",
-            about: counters::TRIES,
-            build: shared::<GivesUpOnReaders>,
-            trial: stuck(&["ttw", "r"], "deadlock: rank 0 waits"),
-        },
-        super::Variant {
-            name: "runs-over",
-            about: counters::READS,
-            build: patient::<RunsOver>,
-            trial: stuck(MANY_READS, "has already left"),
-        },
-    ],
 }];

@@ -2,12 +2,13 @@
 
 mod statistics;
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};
 
-use crate::lock::frame::{LockWords, Recovery, TimeLimit};
+use crate::lock::frame::{LockWords, TimeLimit};
+use crate::rw::steps;
 
 pub use statistics::{Statistics, StatisticsCell};
 
@@ -24,9 +25,11 @@ impl RwWords {
         RwWords { words, statistics: StatisticsCell::default() }
     }
 
-    /// Makes the survivors the members, with new words; see [`LockWords::renew`]. Collective.
-    pub(super) fn renew<R: Recovery>(&mut self, survivors: &Team<'_>, home: Rank) -> Result<()> {
-        self.words.renew::<R>(survivors, home, survivors.members())
+    /// Makes all that this context has written visible to those who get the lock next; see
+    /// [`LockWords::publish`].
+    #[inline]
+    pub(super) fn publish(&self, context: &Context) -> Result<()> {
+        if context.omits(steps::FLUSH) { Ok(()) } else { context.flush_all() }
     }
 
     /// Returns how often this rank has waited in a queue of an exclusive lock that is part of this
@@ -47,6 +50,12 @@ impl Deref for RwWords {
     #[inline]
     fn deref(&self) -> &LockWords {
         &self.words
+    }
+}
+
+impl DerefMut for RwWords {
+    fn deref_mut(&mut self) -> &mut LockWords {
+        &mut self.words
     }
 }
 

@@ -16,13 +16,13 @@
 //! Checked:   as part of the locks that use the queue: `lock/d-mcs-gives-up`, `-walks-away`,
 //!            `-tries`, and those of `rma-mcs` and `default`.
 
-use farside_fabric::{Rank, Result};
+use farside_fabric::{Link, Rank, Result};
 use farside_rma::Context;
 
-use super::d_mcs::{
-    Entry, FIRST_IN_LINE, GRANTED, NEXT, Queue, STATUS, Variant, WAITING, status_of,
-};
+use super::waiting::FIRST_IN_LINE;
+use super::{Entry, GRANTED, NEXT, Queue, STATUS, WAIT, status_of};
 use crate::lock::frame::{LockWords, TimeLimit};
+use crate::lock::steps;
 
 /// The owner has given up, and may come back.
 const ABANDONED: u64 = 2;
@@ -33,20 +33,16 @@ const SKIPPED: u64 = 4;
 
 impl Queue {
     /// Gives up the place, unless the lock is granted at that moment: then returns the grant.
-    pub(super) fn give_up<V: Variant>(
-        &self,
-        lock: &LockWords,
-        context: &Context,
-    ) -> Result<Option<u64>> {
+    pub(super) fn give_up(&self, lock: &LockWords, context: &Context) -> Result<Option<u64>> {
         let status = lock.at(context.rank(), self.base + STATUS);
-        let mut held = WAITING;
+        let mut held = WAIT;
         loop {
-            let seen = if V::GIVES_UP_AT_ONCE {
-                context.compare_swap(status, held, ABANDONED)?
-            } else {
+            let seen = if context.omits(steps::GIVE_UP_AT_ONCE) {
                 let seen = context.load(status)?;
                 context.store(status, ABANDONED)?;
                 seen
+            } else {
+                context.compare_swap(status, held, ABANDONED)?
             };
             if status_of(seen) == GRANTED {
                 return Ok(Some(seen));
@@ -61,7 +57,7 @@ impl Queue {
 
     /// Waits again at a place that this rank has abandoned. Returns `None` if it has none, so that
     /// it must take a new one.
-    pub(super) fn reenter<V: Variant>(
+    pub(super) fn reenter(
         &self,
         lock: &LockWords,
         context: &Context,
@@ -72,7 +68,7 @@ impl Queue {
         }
         match limit {
             TimeLimit::DoNotWait => Ok(Some(Entry::GaveUp)),
-            _ => self.await_turn::<V>(lock, context, limit).map(Some),
+            _ => self.await_turn(lock, context, limit).map(Some),
         }
     }
 
@@ -83,7 +79,7 @@ impl Queue {
         let mut held = if limit == TimeLimit::DoNotWait {
             context.load(status)?
         } else {
-            context.compare_swap(status, ABANDONED, WAITING)?
+            context.compare_swap(status, ABANDONED, WAIT)?
         };
         if held == SKIPPING {
             held = lock.wait(context, self.base + STATUS, |status| status == SKIPPED)?;
@@ -91,54 +87,41 @@ impl Queue {
         let is_skipped = held == SKIPPED;
         if is_skipped {
             context.store(lock.at(context.rank(), self.base + NEXT), 0)?;
-            context.store(status, WAITING)?;
+            context.store(status, WAIT)?;
         }
         self.abandoned.set(!is_skipped && limit == TimeLimit::DoNotWait);
         Ok(is_skipped)
     }
 
-    /// As the holder: grants the lock to a rank that may have abandoned its node. Returns false if
-    /// it has.
-    pub(super) fn grant_unless_abandoned(
+    /// As the holder: grants the lock to a rank that may have abandoned its node, which stands in
+    /// the queue with the link `succ`. `None` if it was granted; else the link of the node that is
+    /// to be granted then. `value` is told of a node that is skipped.
+    pub(super) fn grant_or_skip(
         &self,
         lock: &LockWords,
         context: &Context,
-        rank: Rank,
+        succ: u64,
         granted: u64,
-    ) -> Result<bool> {
+        value: &mut impl FnMut(Option<Rank>) -> Result<u64>,
+    ) -> Result<Option<u64>> {
+        let Some((rank, _)) = Link::from_bits(succ).target() else {
+            return Ok(None);
+        };
         let status = lock.at(rank, self.base + STATUS);
-        let held = context.compare_swap(status, WAITING, granted)?;
-        Ok(held == WAITING
+        let held = context.compare_swap(status, WAIT, granted)?;
+        let is_granted = held == WAIT
             || (held == FIRST_IN_LINE
-                && context.compare_swap(status, FIRST_IN_LINE, granted)? == FIRST_IN_LINE))
-    }
-
-    /// As the holder: keeps the owner of an abandoned node from coming back. Returns false if it
-    /// has come back.
-    pub(super) fn begin_to_skip(
-        &self,
-        lock: &LockWords,
-        context: &Context,
-        rank: Rank,
-    ) -> Result<bool> {
-        let status = lock.at(rank, self.base + STATUS);
-        Ok(context.compare_swap(status, ABANDONED, SKIPPING)? == ABANDONED)
-    }
-
-    /// As the holder: takes a node out of the queue, which stands in it with the link `link`, and
-    /// returns the link of the node behind it; zero if there is none.
-    pub(super) fn skip<V: Variant>(
-        &self,
-        lock: &LockWords,
-        context: &Context,
-        rank: Rank,
-        link: u64,
-    ) -> Result<u64> {
-        let mut next = context.load(lock.at(rank, self.base + NEXT))?;
-        if next == 0 {
-            next = self.next_or_none::<V>(lock, context, rank, link)?;
+                && context.compare_swap(status, FIRST_IN_LINE, granted)? == FIRST_IN_LINE);
+        if is_granted {
+            return Ok(None);
         }
-        context.signal(lock.at(rank, self.base + STATUS), SKIPPED)?;
-        Ok(next)
+        // The owner may have come back: then it is granted the lock after all.
+        if context.compare_swap(status, ABANDONED, SKIPPING)? != ABANDONED {
+            return Ok(Some(succ));
+        }
+        value(None)?;
+        let next = self.successor(lock, context, rank, succ)?;
+        context.signal(status, SKIPPED)?;
+        Ok(Some(next))
     }
 }
