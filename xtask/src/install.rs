@@ -96,17 +96,8 @@ pub(crate) fn run(
     }
     let built = target(root).join(built);
     let prefix = destination.make()?;
+    copy_programs(&built, &prefix.join("bin"))?;
     let farside = prefix.join("bin/farside");
-    for name in PROGRAMS {
-        let program = prefix.join("bin").join(name);
-        // One that runs is not written to, but replaced.
-        if program.exists() {
-            fs::remove_file(&program)?;
-        }
-        fs::copy(built.join(name), &program)
-            .with_context(|| format!("cannot write {}", program.display()))?;
-        fs::set_permissions(&program, Permissions::from_mode(0o755))?;
-    }
     output(Command::new(&farside).arg("man").arg(prefix.join("share/man/man1")))?;
     write_completions(&farside, &prefix)?;
     copy_documents(root, &prefix.join("share/doc/farside"))?;
@@ -133,6 +124,20 @@ pub(crate) fn run(
     // Where no MPI is, there are no programs of it either.
     if on_path("mpicc.openmpi") || on_path("mpicc.mpich") {
         mpi(root, destination, debug, runner, until)?;
+    }
+    Ok(())
+}
+
+fn copy_programs(built: &Path, to: &Path) -> Result<()> {
+    for name in PROGRAMS {
+        let program = to.join(name);
+        // One that runs is not written to, but replaced.
+        if program.exists() {
+            fs::remove_file(&program)?;
+        }
+        fs::copy(built.join(name), &program)
+            .with_context(|| format!("cannot write {}", program.display()))?;
+        fs::set_permissions(&program, Permissions::from_mode(0o755))?;
     }
     Ok(())
 }
