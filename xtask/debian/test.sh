@@ -20,8 +20,8 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs farside-try "$root/tmp"
 cp "$package" "$root/tmp/farside.deb"
-cp -r "$sources/crates/capi/examples" "$root/tmp/c"
-cp -r "$sources/crates/shmem/tests/programs" "$root/tmp/shmem"
+cp -r "$sources/crates/interfaces/capi/examples" "$root/tmp/c"
+cp -r "$sources/crates/interfaces/shmem/tests/programs" "$root/tmp/shmem"
 
 exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C timeout 300 \
     chroot "$root" sh -eux <<'END'
@@ -29,6 +29,7 @@ dpkg -i /tmp/farside.deb
 dpkg --verify farside
 
 farside app hello -n 4
+farside app sor -n 2 -- --size 20x20 --iterations 2
 zcat /usr/share/man/man1/farside.1.gz | grep -q farside
 zcat /usr/share/doc/farside/changelog.gz | grep -q Changelog
 grep -q 'License: MIT' /usr/share/doc/farside/copyright

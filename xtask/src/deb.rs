@@ -21,7 +21,6 @@ const TOOLS: [&str; 6] =
 /// What the test compiles with, in a root of its own.
 const COMPILERS: &str = "cmake,gcc,libc6-dev,make,pkg-config";
 
-/// What the package is about.
 const DESCRIPTION: &str = "\
 one-sided remote memory for parallel programs
  Ranks of a parallel program put, get and atomically update each other's
@@ -83,14 +82,12 @@ fn place(root: &Path, debug: bool) -> PathBuf {
     if debug { place.join("debug") } else { place }
 }
 
-/// A package in the making.
 struct Package {
     version: String,
     architecture: String,
     /// Where the libraries are, below the prefix.
     libdir: String,
     repository: String,
-    /// Where it is made.
     place: PathBuf,
 }
 
@@ -134,7 +131,8 @@ impl Package {
         let crates = Command::new("cargo")
             .current_dir(root)
             .args(["tree", "--locked", "--prefix", "none", "--edges", "normal"])
-            .args(["-p", "farside-cli", "-p", "farside-check", "-p", "farside-figures"])
+            .args(["-p", "farside-cli", "-p", "farside-apps", "-p", "farside-check"])
+            .args(["-p", "farside-figures"])
             .args(["-p", "farside-capi", "-p", "farside-shmem"])
             .args(["--format", "{p}: {l}"])
             .output()

@@ -23,16 +23,14 @@ pub(crate) fn write_header(root: &Path, runner: &Runner, until: Instant) -> Resu
     runner.run(&task, until).with_context(|| format!("`{task}`"))
 }
 
-/// The programs of the command.
-pub(crate) const PROGRAMS: [&str; 4] =
-    ["farside", "farside-bench", "farside-check", "farside-figures"];
+pub(crate) const PROGRAMS: [&str; 5] =
+    ["farside", "farside-apps", "farside-bench", "farside-check", "farside-figures"];
 
 /// The profile that is built, and the name of its directory.
 fn profile(debug: bool) -> (&'static str, &'static str) {
     if debug { ("dev", "debug") } else { ("installed", "installed") }
 }
 
-/// Where to install.
 pub(crate) struct Destination<'a> {
     /// A directory that stands for `/` while files are written; `None` if that is `/` itself.
     pub(crate) staging: Option<&'a Path>,
@@ -84,7 +82,8 @@ pub(crate) fn run(
     };
     for line in [
         format!(
-            "build --locked --profile {profile} -p farside-cli -p farside-bench -p farside-figures"
+            "build --locked --profile {profile} -p farside-cli -p farside-apps -p farside-bench \
+             -p farside-figures"
         ),
         format!("build --locked --profile {profile} -p farside-check"),
         library("farside-capi"),
@@ -106,7 +105,7 @@ pub(crate) fn run(
         let mut command = Command::new("sh");
         command
             .env("LIBDIR", destination.libdir)
-            .arg(root.join("crates").join(package).join("install.sh"))
+            .arg(root.join("crates/interfaces").join(package).join("install.sh"))
             .arg(built.join(archive))
             .arg(&version);
         output(match destination.staging {
@@ -142,7 +141,6 @@ fn copy_programs(built: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes what completes the words of the command in the shells that people use.
 fn write_completions(farside: &Path, prefix: &Path) -> Result<()> {
     for (shell, path) in [
         ("bash", "share/bash-completion/completions/farside"),
@@ -245,7 +243,7 @@ pub(crate) fn mpi(
     let mut command = Command::new("sh");
     command
         .env("LIBDIR", destination.libdir)
-        .arg(root.join("crates/mpi/install.sh"))
+        .arg(root.join("crates/interfaces/mpi/install.sh"))
         .arg(target(root).join(built).join("libfarside_mpi.a"));
     let said = output(match destination.staging {
         None => command.env_remove("DESTDIR").arg(&prefix),

@@ -11,9 +11,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{Runner, Task};
-use crate::steps::{Outcome, PACKAGE, manifest_value};
+use crate::steps::{Outcome, manifest_value, published};
 
-/// The program of the project.
 const PROGRAM: &str = r#"use farside::{Rank, World};
 
 #[farside::main]
@@ -51,7 +50,11 @@ pub(crate) fn run(root: &Path, runner: &Runner, until: Instant) -> Result<Outcom
     }
     fs::create_dir_all(&place)?;
     let packages = place.join("packages");
-    let package = format!("{PACKAGE} --no-verify --target-dir {}", packages.display());
+    let package = format!(
+        "package --allow-dirty {} --no-verify --target-dir {}",
+        published(),
+        packages.display()
+    );
     go(Task::new(root, "cargo", &package))?;
     // Only what the library and the command need: the tests' dependencies come along, unused.
     go(Task::new(root, "cargo", &format!("vendor --locked --quiet {}", vendor.display())))?;
@@ -117,7 +120,6 @@ fn write_project(project: &Path, name: &str, dependency: &str, vendor: &Path) ->
     fs::write(project.join(".cargo/config.toml"), config).context("cannot write the project")
 }
 
-/// The directory of builds.
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

@@ -19,7 +19,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// A program to run: what, with what, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     directory: PathBuf,
@@ -39,7 +38,6 @@ impl Task {
         }
     }
 
-    /// Adds a variable to the environment.
     pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
@@ -139,7 +137,6 @@ impl Runner {
     }
 }
 
-/// Kills every process of a group.
 fn kill(group: Pid) {
     // The only failure that can happen is that the group has already gone, which is what we want.
     let _ = kill_process_group(group, Signal::KILL);

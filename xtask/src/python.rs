@@ -42,7 +42,7 @@ pub(crate) fn run(root: &Path, runner: &Runner, until: Instant, long: bool) -> R
     if wheels.exists() {
         fs::remove_dir_all(&wheels)?;
     }
-    let package = root.join("crates/python");
+    let package = root.join("crates/interfaces/python");
     let build = format!(
         "-m pip wheel -q --no-deps --no-build-isolation --config-settings profile=dev \
          --wheel-dir {} {}",
@@ -77,7 +77,6 @@ fn path_with(environment: &Path) -> String {
     format!("{}:{path}", environment.join("bin").display())
 }
 
-/// Returns the wheel of a folder.
 fn one_wheel(folder: &Path) -> Result<PathBuf> {
     let files = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
     let mut wheels = files.into_iter().map(|file| file.path());

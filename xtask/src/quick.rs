@@ -85,7 +85,6 @@ fn words(names: &BTreeSet<&str>, none: &str) -> String {
     names.iter().copied().collect::<Vec<&str>>().join(", ")
 }
 
-/// The crates of the workspace.
 struct Crates(Vec<Package>);
 
 struct Package {
@@ -136,7 +135,6 @@ impl Crates {
         Crates(list(&metadata["packages"]).iter().map(package).collect())
     }
 
-    /// The crates that these files belong to.
     fn of(&self, files: &[String]) -> BTreeSet<&str> {
         let is_changed = |package: &&Package| {
             // A page changes no program.

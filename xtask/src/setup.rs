@@ -17,7 +17,6 @@ use anyhow::{Result, bail};
 use crate::process::{Runner, Task};
 use crate::steps::Outcome;
 
-/// Something that the tests need.
 struct Need {
     /// The Debian packages that bring it.
     packages: &'static [&'static str],
@@ -29,7 +28,6 @@ struct Need {
     probes: &'static [Probe],
 }
 
-/// A way to see that something is installed.
 enum Probe {
     /// A program is on the path.
     Program(&'static str),
@@ -40,7 +38,6 @@ enum Probe {
     Header(&'static str, &'static str),
 }
 
-/// All that the tests need.
 const NEEDS: &[Need] = &[
     Need {
         packages: &["gcc", "libc6-dev"],
@@ -167,7 +164,6 @@ const NEEDS: &[Need] = &[
 /// Whether what is missing is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Install {
-    /// The user has asked for it.
     Asked,
     /// Only in CI, whose machines are there for that.
     InCi,
@@ -199,7 +195,6 @@ pub(crate) fn run(
     judge(&missing, in_ci())
 }
 
-/// Whether this is a run of continuous integration.
 pub(crate) fn in_ci() -> bool {
     env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
@@ -260,7 +255,6 @@ impl Drop for NoServices<'_> {
     }
 }
 
-/// The arguments of `apt-get` that install what is missing.
 fn install_arguments(missing: &[&Need]) -> String {
     let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
     format!("install -y --no-install-recommends {}", packages.join(" "))
@@ -284,7 +278,6 @@ fn judge(missing: &[&Need], in_ci: bool) -> Result<Outcome> {
 }
 
 impl Probe {
-    /// What is absent, if anything is.
     fn absent(&self) -> Option<String> {
         match *self {
             Probe::Program(program) => (!on_path(program)).then(|| format!("no {program}")),
@@ -300,7 +293,6 @@ impl Probe {
     }
 }
 
-/// Whether `program` can be started by its name.
 pub(crate) fn on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|directory| {
@@ -309,7 +301,6 @@ pub(crate) fn on_path(program: &str) -> bool {
     })
 }
 
-/// Whether `compiler` can include `header`.
 fn finds_header(compiler: &str, header: &str) -> bool {
     let child = Command::new(compiler)
         .args(["-E", "-x", "c", "-"])

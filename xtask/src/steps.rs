@@ -12,7 +12,7 @@ use crate::process::{Runner, Task};
 use crate::{deb, outside, python, setup, tidy, works};
 
 /// The test that explores the doorbell under loom.
-const LOOM_TEST: &str = "crates/shm/tests/loom_bell.rs";
+const LOOM_TEST: &str = "crates/runtime/shm/tests/loom_bell.rs";
 /// The features of the crate that users add.
 const FEATURES: &[&str] = &["containers", "dsm", "epoch", "ofi", "sim"];
 /// The targets of `fuzz/`.
@@ -22,28 +22,26 @@ const MIRI: &[&str] = &[
     "-p farside-fabric --lib memory",
     "-p farside-shm --lib bell",
     "-p farside-dsm --lib element",
-    "-p farside-handles --lib",
+    "-p farside-interop --lib handles",
 ];
 /// The crates whose tests run with an address sanitizer: the interface of Rust, and what interfaces
 /// of other languages are made of.
 const ASAN: &str = "-p farside-fabric -p farside-shm -p farside-rma -p farside-epoch -p \
-                    farside-containers -p farside-dsm -p farside-overlay -p farside-handles";
+                    farside-containers -p farside-dsm -p farside-interop";
 /// What tests are built for where build scripts are built for something else.
 const HOST: &str = "x86_64-unknown-linux-gnu";
-/// Leaves out the crates that are not published.
-pub(crate) const UNPUBLISHED: &str = "--exclude xtask --exclude farside-capi --exclude \
-                                      farside-conformance --exclude farside-handles --exclude \
-                                      farside-mpi --exclude farside-namespaces --exclude \
-                                      farside-overlay --exclude farside-python --exclude \
-                                      farside-shmem --exclude \
-                                      farside-testing";
-/// Packages the crates that are published; a working tree may have changes.
-pub(crate) const PACKAGE: &str = "package --allow-dirty --workspace --exclude xtask --exclude \
-                                  farside-capi --exclude farside-conformance --exclude \
-                                  farside-handles --exclude farside-mpi --exclude \
-                                  farside-namespaces --exclude farside-overlay --exclude \
-                                  farside-python --exclude \
-                                  farside-shmem --exclude farside-testing";
+/// The crates that are not published: the tools and tests of this repository, and the interfaces of
+/// other languages.
+const UNPUBLISHED: [&str; 8] = [
+    "farside-capi",
+    "farside-conformance",
+    "farside-interop",
+    "farside-mpi",
+    "farside-python",
+    "farside-shmem",
+    "farside-testing",
+    "xtask",
+];
 
 /// One step of the checks. Their order here is the order in which they run: cheap ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -304,6 +302,12 @@ fn missing(step: Step, root: &Path) -> Option<String> {
     (!is_there).then_some(reason)
 }
 
+/// Chooses the crates that are published.
+pub(crate) fn published() -> String {
+    let without = UNPUBLISHED.map(|name| format!("--exclude {name}"));
+    format!("--workspace {}", without.join(" "))
+}
+
 /// Whether a program runs, with these arguments, to a good end.
 fn works(root: &Path, program: &str, line: &str) -> bool {
     let mut command = Command::new(program);
@@ -394,7 +398,7 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
             })
             .collect(),
         Step::DocsRs => vec![
-            nightly(&format!("doc --workspace {UNPUBLISHED} --no-deps --all-features"))
+            nightly(&format!("doc {} --no-deps --all-features", published()))
                 .variable("RUSTDOCFLAGS", "--cfg docsrs -D warnings")
                 .variable("CARGO_TARGET_DIR", &target("docs-rs")),
         ],
@@ -407,9 +411,10 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
             cargo("deny check"),
             cargo("deny --manifest-path fuzz/Cargo.toml check --config deny.toml"),
         ],
-        Step::Package => vec![cargo(&format!("{PACKAGE} --no-verify"))],
+        Step::Package => vec![cargo(&format!("package --allow-dirty {} --no-verify", published()))],
         Step::Semver => vec![cargo(&format!(
-            "semver-checks --workspace {UNPUBLISHED} --baseline-rev {}",
+            "semver-checks {} --baseline-rev {}",
+            published(),
             last_tag(root).unwrap_or_default()
         ))],
     }

@@ -38,7 +38,6 @@ const GROUPS: [(&str, &str); 10] = [
     ("failures", "misuse and lost ranks are reported as errors"),
 ];
 
-/// Returns the directory of the records.
 pub(crate) fn records(root: &Path) -> PathBuf {
     root.join("target/conformance")
 }
@@ -77,7 +76,6 @@ fn renewed(root: &Path) -> Result<(String, String)> {
     Ok((readme, fresh))
 }
 
-/// Returns the README with another table.
 fn with_table(readme: &str, table: &str) -> Result<String> {
     let [begin, end] = MARKS;
     let (before, rest) = readme.split_once(begin).context("README.md has no mark `works`")?;

@@ -53,7 +53,6 @@ pub(super) const POP: &str = "
 #endif
 ";
 
-/// The end of a header.
 pub(super) const END: &str = "
 #endif
 ";
@@ -72,7 +71,6 @@ pub(super) const CLOSE: &str = "
 #endif
 ";
 
-/// The constants.
 pub(super) const CONSTANTS: &str = "
 /* The version of the standard, and the library's name. */
 #define SHMEM_MAJOR_VERSION 1

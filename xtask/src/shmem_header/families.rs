@@ -102,7 +102,6 @@ const fn ranged(
     typed(types, returns, name, parameters).context().generic(types)
 }
 
-/// A team's collective.
 const fn team(name: &'static str, parameters: &'static str) -> Family {
     typed(&RMA, "int", name, parameters).generic(&RMA)
 }

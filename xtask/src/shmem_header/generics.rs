@@ -59,7 +59,6 @@ inline void shmem_signal_set(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signa
 }
 ";
 
-/// Returns the macros for C11.
 pub(super) fn c11() -> String {
     let mut text = C11_HEAD.to_owned();
     for list in lists() {
@@ -94,7 +93,6 @@ pub(super) fn c11() -> String {
     text + "\n#endif\n"
 }
 
-/// Returns the overloads for C++.
 pub(super) fn cpp() -> String {
     let mut text = CPP_HEAD.to_owned();
     for list in lists() {
@@ -196,7 +194,6 @@ fn function(name: &'static str) -> &'static str {
     }
 }
 
-/// Returns the families that have a type-generic name, and the types that it accepts.
 fn generic_families() -> impl Iterator<Item = (&'static Family, &'static List)> {
     let families = SECTIONS.iter().flat_map(|section| section.families);
     families.filter_map(|family| Some((family, family.generic?)))

@@ -17,10 +17,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Where the headers are, from the root of the workspace.
-const DIRECTORY: &str = "crates/shmem/include";
+const DIRECTORY: &str = "crates/interfaces/shmem/include";
 
-/// Writes all headers of the OpenSHMEM library.
 pub(crate) fn write(root: &Path) -> Result<()> {
     for (name, text) in headers() {
         let path = root.join(DIRECTORY).join(name);
@@ -33,7 +31,6 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the name and the text of each header.
 fn headers() -> Vec<(&'static str, String)> {
     let moved = "The name of before version 1.2.";
     vec![
@@ -133,7 +130,7 @@ mod tests {
     fn defined(except: &[&str]) -> BTreeSet<String> {
         let scratch = tempfile::tempdir().unwrap();
         let directory = scratch.path();
-        let source = root().join("crates/shmem/c");
+        let source = root().join("crates/interfaces/shmem/c");
         let files = fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path());
         let is_excepted = |path: &Path| except.iter().any(|name| path.ends_with(name));
         let files = files

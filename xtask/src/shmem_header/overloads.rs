@@ -12,7 +12,6 @@ struct Conversion<'a> {
     cast: &'static str,
 }
 
-/// Returns the overloads of functions whose names begin with `prefix`.
 pub(super) fn cpp(prefix: &str) -> String {
     let families = || SECTIONS.iter().flat_map(|section| section.families);
     let words: String = families().map(|family| of_volatile(family, prefix)).collect();

@@ -5,14 +5,12 @@ use super::families::{Family, Over, SECTIONS};
 /// The most characters of a line, less what a line of a macro needs.
 const COLUMNS_MAX: usize = 94;
 
-/// One function of a family.
 struct Function {
     returns: String,
     name: String,
     parameters: String,
 }
 
-/// Returns the declarations of all functions, under names that begin with `prefix`.
 pub(super) fn declarations(prefix: &str) -> String {
     let mut text = String::new();
     for section in SECTIONS {
@@ -30,7 +28,6 @@ pub(super) fn declarations(prefix: &str) -> String {
     text
 }
 
-/// Returns the names of all functions, which begin with `prefix`.
 #[cfg(test)]
 pub(super) fn names(prefix: &str) -> Vec<String> {
     let families = SECTIONS.iter().flat_map(|section| section.families);

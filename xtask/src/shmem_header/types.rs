@@ -53,7 +53,6 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Returns the types in the order of the list.
     pub(super) fn types(&self) -> Vec<Type> {
         let find = |name| TYPES.iter().find(|known| known.name == name);
         let named = self.names.split_whitespace();
@@ -92,7 +91,6 @@ pub(super) const AMO_EXTENDED: List = List {
             ptrdiff",
 };
 
-/// Bitwise atomics.
 pub(super) const AMO_BITWISE: List =
     List { label: "AMO_BITWISE", names: "uint ulong ulonglong int32 int64 uint32 uint64" };
 

@@ -20,20 +20,20 @@ struct Known {
 const KNOWN: &[Known] = &[
     Known {
         what: "the generator of random numbers",
-        home: &["crates/fabric/src/random.rs"],
+        home: &["crates/runtime/fabric/src/random.rs"],
         // SplitMix64; its increment, the golden ratio, serves hash tables as well.
         constants: &[0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB],
         patterns: &[],
     },
     Known {
         what: "the digest of bytes",
-        home: &["crates/fabric/src/digest.rs"],
+        home: &["crates/runtime/fabric/src/digest.rs"],
         constants: &[0xCBF2_9CE4_8422_2325, 0x100_0000_01B3], // FNV-1a
         patterns: &[],
     },
     Known {
         what: "the dissemination barrier",
-        home: &["crates/rma/src/group/", "crates/rma/src/collective/"],
+        home: &["crates/runtime/rma/src/group/", "crates/runtime/rma/src/collective/"],
         constants: &[],
         // The distance of a round, modulo the members.
         patterns: &[
@@ -85,16 +85,16 @@ mod tests {
     fn a_constant_gives_a_copy_away_however_it_is_written() {
         let text = "const A: u64 = 0xbf58476d1ce4e5b9;\nconst B: u64 = 0xBF58_476D_1CE4_E5B9_u64;\n\
                     const C: u64 = 13787848793156543929;\nconst D: u64 = 0xBF58;";
-        assert_eq!(lines("crates/nic/src/socket.rs", text), [1, 2, 3]);
-        assert_eq!(lines("crates/fabric/src/random.rs", text), NOWHERE);
-        assert_eq!(lines("crates/shm/src/a.rs", "const P: u64 = 0x100000001b3;"), [1]);
+        assert_eq!(lines("crates/runtime/nic/src/socket.rs", text), [1, 2, 3]);
+        assert_eq!(lines("crates/runtime/fabric/src/random.rs", text), NOWHERE);
+        assert_eq!(lines("crates/runtime/shm/src/a.rs", "const P: u64 = 0x100000001b3;"), [1]);
     }
 
     #[test]
     fn a_pattern_gives_a_copy_away() {
         let text = "fn a() {\n let to = (me + (1 << phase)) % size;\n \
                     let far = (1 << round) % size;\n let bit = 1 << phase;\n}";
-        assert_eq!(lines("crates/epoch/src/two_sided.rs", text), [2, 3]);
-        assert_eq!(lines("crates/rma/src/group/barrier/dissemination.rs", text), NOWHERE);
+        assert_eq!(lines("crates/runtime/epoch/src/two_sided.rs", text), [2, 3]);
+        assert_eq!(lines("crates/runtime/rma/src/group/barrier/dissemination.rs", text), NOWHERE);
     }
 }

@@ -21,10 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("farside-sync", &["farside-fabric", "farside-rma"]),
     ("farside-epoch", &["farside-fabric", "farside-rma", "farside-sync"]),
     ("farside-pager", &[]),
-    ("farside-pmi", &[]),
     ("farside-dsm", &["farside-fabric", "farside-pager", "farside-rma", "farside-sync"]),
     ("farside-containers", &["farside-fabric", "farside-rma", "farside-sync"]),
-    ("farside-trace", &["farside-fabric"]),
     ("farside-races", &["farside-fabric"]),
     ("farside-macros", &[]),
     (
@@ -34,7 +32,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-shm",
             "farside-nic",
             "farside-ofi",
-            "farside-pmi",
             "farside-races",
             "farside-rma",
         ],
@@ -54,15 +51,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-containers",
         ],
     ),
-    ("farside-namespaces", &[]),
-    ("farside-handles", &["farside-fabric"]),
-    ("farside-overlay", &["farside", "farside-pager"]),
-    ("farside-capi", &["farside", "farside-handles", "farside-overlay"]),
-    ("farside-shmem", &["farside", "farside-handles", "farside-overlay"]),
-    ("farside-mpi", &["farside", "farside-overlay"]),
-    ("farside-python", &["farside", "farside-overlay"]),
-    ("farside-sight", &["farside-fabric", "farside-shm"]),
-    ("farside-launch", &["farside-job", "farside-sight", "farside-fabric"]),
+    ("farside-interop", &["farside", "farside-fabric", "farside-pager"]),
+    ("farside-capi", &["farside", "farside-interop"]),
+    ("farside-shmem", &["farside", "farside-interop"]),
+    ("farside-mpi", &["farside", "farside-interop"]),
+    ("farside-python", &["farside", "farside-interop"]),
+    ("farside-inspect", &["farside-fabric", "farside-shm"]),
+    ("farside-launch", &["farside-job", "farside-inspect", "farside-fabric"]),
     ("farside-command", &["farside-fabric", "farside-launch"]),
     (
         "farside-check",
@@ -81,7 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "farside-conformance",
         &["farside", "farside-job", "farside-launch", "farside-rma", "farside-fabric"],
     ),
-    ("farside-apps", &["farside", "farside-fabric", "farside-launch"]),
+    ("farside-apps", &["farside", "farside-fabric", "farside-job"]),
     (
         "farside-bench",
         &[
@@ -102,7 +97,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-shm",
             "farside-nic",
             "farside-ofi",
-            "farside-pmi",
             "farside-sim",
             "farside-rma",
             "farside-sync",
@@ -112,10 +106,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-containers",
             "farside-job",
             "farside-races",
-            "farside-trace",
             "farside",
             "farside-conformance",
-            "farside-sight",
+            "farside-inspect",
             "farside-launch",
             "farside-apps",
             "farside-command",
@@ -143,7 +136,6 @@ pub(super) fn metadata(root: &Path) -> Result<Value> {
         .context("cargo metadata printed something else than JSON")
 }
 
-/// Checks the dependencies that `metadata` lists against the table.
 pub(super) fn check(root: &Path, metadata: &Value, report: &mut Report) {
     let packages = list(&metadata["packages"]);
     let ours: BTreeSet<&str> = packages.iter().map(|package| word(&package["name"])).collect();
@@ -167,7 +159,6 @@ pub(super) fn check(root: &Path, metadata: &Value, report: &mut Report) {
     }
 }
 
-/// Checks one dependency of the crate `name` on another of the workspace.
 fn check_one(
     name: &str,
     allowed: &[&str],

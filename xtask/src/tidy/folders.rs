@@ -64,19 +64,22 @@ mod tests {
     fn a_folder_may_use_those_below_it_only() {
         let text = "use crate::transport::Address;\nuse crate::{lock::lock, node::server};\n\
                     fn a() { crate::endpoint::b(); }\nuse crate::link::Sender;";
-        assert_eq!(check_text("crates/nic/src/link/sender.rs", text).lines(), [2, 3]);
-        assert_eq!(check_text("crates/nic/src/link.rs", text).lines(), [2, 3]);
-        assert_eq!(check_text("crates/nic/src/endpoint/far.rs", text).lines(), NOWHERE);
+        assert_eq!(check_text("crates/runtime/nic/src/link/sender.rs", text).lines(), [2, 3]);
+        assert_eq!(check_text("crates/runtime/nic/src/link.rs", text).lines(), [2, 3]);
+        assert_eq!(check_text("crates/runtime/nic/src/endpoint/far.rs", text).lines(), NOWHERE);
     }
 
     #[test]
     fn tests_other_modules_and_other_crates_are_free() {
         let text = "use crate::node::server;";
-        for path in ["crates/nic/src/fuzzing.rs", "crates/shm/src/link.rs", "crates/nic/tests/a.rs"]
-        {
+        for path in [
+            "crates/runtime/nic/src/fuzzing.rs",
+            "crates/runtime/shm/src/link.rs",
+            "crates/runtime/nic/tests/a.rs",
+        ] {
             assert_eq!(check_text(path, text).lines(), NOWHERE, "{path}");
         }
         let text = "#[cfg(test)]\nmod tests {\n    use crate::node::server;\n}";
-        assert_eq!(check_text("crates/nic/src/link/sender.rs", text).lines(), NOWHERE);
+        assert_eq!(check_text("crates/runtime/nic/src/link/sender.rs", text).lines(), NOWHERE);
     }
 }

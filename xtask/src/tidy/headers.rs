@@ -20,10 +20,8 @@ const NO_PROTOCOL: &str = "mod.rs";
 const KEYS: &[&str] =
     &["Paper:", "Differs:", "State:", "Invariant:", "Ordering:", "Cost:", "Checked:"];
 
-/// The key whose value names tests.
 const KEY_WITH_TESTS: &str = "Ordering:";
 
-/// Checks the headers of all protocols.
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     let functions = functions(tree);
     for source in tree.sources.iter().filter(|source| holds_protocol(source)) {
@@ -139,7 +137,8 @@ fn it_fails() {}
 
     fn check_text(path: &str, text: &str) -> Report {
         let mut report = Report::default();
-        let tests = Source::parse("crates/sim/tests/a.rs", "fn it_fails_too() {}").unwrap();
+        let tests =
+            Source::parse("crates/verification/sim/tests/a.rs", "fn it_fails_too() {}").unwrap();
         let tree = Tree::new(vec![Source::parse(path, text).unwrap(), tests]);
         check(&tree, &mut report);
         report
@@ -147,32 +146,34 @@ fn it_fails() {}
 
     #[test]
     fn a_complete_header_is_accepted() {
-        assert_eq!(check_text("crates/sync/src/mcs.rs", HEADER).text(), "");
+        assert_eq!(check_text("crates/runtime/sync/src/mcs.rs", HEADER).text(), "");
     }
 
     #[test]
     fn every_key_is_needed_and_needs_a_value() {
         for key in &KEYS[1..] {
             let without = HEADER.replace(key, "Nothing:");
-            let report = check_text("crates/sync/src/mcs.rs", &without);
+            let report = check_text("crates/runtime/sync/src/mcs.rs", &without);
             assert!(report.text().contains(&format!("does not say `{key}`")), "{key}");
         }
         let empty = HEADER.replace("1 atomic.", "");
-        let report = check_text("crates/epoch/src/lock.rs", &empty);
+        let report = check_text("crates/runtime/epoch/src/lock.rs", &empty);
         assert!(report.text().contains("`Cost:` says nothing") && report.lines() == [9]);
     }
 
     #[test]
     fn the_header_opens_the_file() {
         let late = format!("// First.\n{HEADER}");
-        let report = check_text("crates/sync/src/lock/algorithms/mcs.rs", &late);
+        let report = check_text("crates/runtime/sync/src/lock/algorithms/mcs.rs", &late);
         assert_eq!(report.lines().len(), KEYS.len());
     }
 
     #[test]
     fn tests_named_for_an_ordering_exist() {
-        let report =
-            check_text("crates/sync/src/mcs.rs", &HEADER.replace("it_fails_too", "it_fell"));
+        let report = check_text(
+            "crates/runtime/sync/src/mcs.rs",
+            &HEADER.replace("it_fails_too", "it_fell"),
+        );
         assert!(report.text().contains("names `it_fell`"), "{}", report.text());
         assert_eq!(report.lines(), [7]);
     }
@@ -180,21 +181,22 @@ fn it_fails() {}
     #[test]
     fn only_protocols_need_a_header() {
         for path in [
-            "crates/sync/src/lib.rs",
-            "crates/sync/src/lock/frame.rs",
-            "crates/rma/src/world.rs",
-            "crates/sync/src/lock/algorithms/mod.rs",
-            "crates/sync/src/lock/algorithms/deep/mcs.rs",
-            "crates/sync/tests/mcs.rs",
-            "crates/sim/src/algorithms/search.rs",
+            "crates/runtime/sync/src/lib.rs",
+            "crates/runtime/sync/src/lock/frame.rs",
+            "crates/runtime/rma/src/world.rs",
+            "crates/runtime/sync/src/lock/algorithms/mod.rs",
+            "crates/runtime/sync/src/lock/algorithms/deep/mcs.rs",
+            "crates/runtime/sync/tests/mcs.rs",
+            "crates/verification/sim/src/algorithms/search.rs",
         ] {
             assert_eq!(check_text(path, "").text(), "", "{path}");
         }
-        let missing = check_text("crates/sync/src/lock/algorithms/mcs.rs", "");
+        let missing = check_text("crates/runtime/sync/src/lock/algorithms/mcs.rs", "");
         assert_eq!(missing.lines().len(), KEYS.len());
-        let part = check_text("crates/sync/src/lock/algorithms/part.rs", "//! State: a word.\n");
+        let part =
+            check_text("crates/runtime/sync/src/lock/algorithms/part.rs", "//! State: a word.\n");
         assert_eq!(part.text(), "");
-        let tests = check_text("crates/sync/src/algorithms/tests.rs", "#![cfg(test)]");
+        let tests = check_text("crates/runtime/sync/src/algorithms/tests.rs", "#![cfg(test)]");
         assert_eq!(tests.text(), "");
     }
 }

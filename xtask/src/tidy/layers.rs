@@ -35,20 +35,19 @@ const FABRICS: &[(&str, &str)] = &[
 ];
 
 /// The one place that chooses a fabric.
-const CHOICE: &str = "crates/job/src/lib.rs";
+const CHOICE: &str = "crates/runtime/job/src/lib.rs";
 
-/// Other places that may name a fabric.
 const MAY_NAME_FABRICS: &[&str] = &[
     // The `limit` measurements touch mapped memory without the runtime, to show what it costs.
-    "crates/bench/src/",
+    "crates/laboratory/bench/src/",
     // Parts of that place: the nodes of a job, and how ranks enter it.
-    "crates/job/src/",
+    "crates/runtime/job/src/",
     // A viewer reads the memory of a node, which is the same over every fabric of real ranks.
-    "crates/sight/src/find.rs",
-    "crates/sight/src/read.rs",
+    "crates/tools/inspect/src/find.rs",
+    "crates/tools/inspect/src/read.rs",
     // Simulated jobs are made, not joined: there is nothing to choose.
-    "crates/farside/src/sim/mod.rs",
-    "crates/farside/src/sim/timed.rs",
+    "crates/runtime/farside/src/sim/mod.rs",
+    "crates/runtime/farside/src/sim/timed.rs",
 ];
 
 /// Checks what one file mentions. Tests may use everything: they bring their own fabric.
@@ -100,7 +99,7 @@ mod tests {
                     fn a() { time::Instant::now(); }\nuse std::time::SystemTime;\nuse \
                     std::os::fd::OwnedFd;\n\
                     fn b() { libc::abort(); }\nfn c() { rustix::rand(); }\nuse std::time::*;";
-        let report = check_text("crates/sync/src/mcs.rs", text);
+        let report = check_text("crates/runtime/sync/src/mcs.rs", text);
         assert_eq!(report.lines(), [1, 2, 4, 5, 6, 7, 8, 9]);
     }
 
@@ -110,24 +109,24 @@ mod tests {
                     fn b() -> bool { std::thread::panicking() }\n\
                     fn a() -> &'static str { \"libc\" }\n#[cfg(test)]\nmod tests \
                     {\n use std::thread;\n use farside_sim::World;\n}";
-        assert_eq!(check_text("crates/sync/src/mcs.rs", text).text(), "");
+        assert_eq!(check_text("crates/runtime/sync/src/mcs.rs", text).text(), "");
     }
 
     #[test]
     fn a_fabric_may_use_threads() {
-        assert_eq!(check_text("crates/nic/src/agent.rs", "use std::thread;").text(), "");
-        assert_eq!(check_text("crates/sync/tests/mcs.rs", "use std::thread;").text(), "");
+        assert_eq!(check_text("crates/runtime/nic/src/agent.rs", "use std::thread;").text(), "");
+        assert_eq!(check_text("crates/runtime/sync/tests/mcs.rs", "use std::thread;").text(), "");
     }
 
     #[test]
     fn only_the_choice_names_fabrics() {
         let text = "use farside_shm::Shm;\nfn a() { farside_nic::b(); }";
-        assert_eq!(check_text("crates/launch/src/lib.rs", text).lines(), [1, 2]);
-        assert_eq!(check_text("crates/farside/src/lib.rs", text).lines(), [1, 2]);
-        assert_eq!(check_text("crates/farside/examples/hello.rs", text).lines(), [1, 2]);
+        assert_eq!(check_text("crates/tools/launch/src/lib.rs", text).lines(), [1, 2]);
+        assert_eq!(check_text("crates/runtime/farside/src/lib.rs", text).lines(), [1, 2]);
+        assert_eq!(check_text("crates/runtime/farside/examples/hello.rs", text).lines(), [1, 2]);
         assert_eq!(check_text(CHOICE, text).text(), "");
-        assert_eq!(check_text("crates/bench/src/limit.rs", text).text(), "");
-        assert_eq!(check_text("crates/shm/src/lib.rs", text).lines(), [2]);
-        assert_eq!(check_text("crates/rma/tests/put.rs", text).text(), "");
+        assert_eq!(check_text("crates/laboratory/bench/src/limit.rs", text).text(), "");
+        assert_eq!(check_text("crates/runtime/shm/src/lib.rs", text).lines(), [2]);
+        assert_eq!(check_text("crates/runtime/rma/tests/put.rs", text).text(), "");
     }
 }

@@ -3,13 +3,11 @@
 use super::Report;
 use super::source::Source;
 
-/// The most lines that a file may have.
 const FILE_LINES_MAX: usize = 600;
 
 /// The most lines of a function before it draws a warning.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Checks the length of one file and of its functions.
 pub(super) fn check(source: &Source, report: &mut Report) {
     let lines = source.text.lines().count();
     if lines > FILE_LINES_MAX {
@@ -35,7 +33,7 @@ mod tests {
 
     fn check_text(text: &str) -> Report {
         let mut report = Report::default();
-        check(&Source::parse("crates/a/src/b.rs", text).unwrap(), &mut report);
+        check(&Source::parse("crates/runtime/a/src/b.rs", text).unwrap(), &mut report);
         report
     }
 

@@ -4,6 +4,7 @@
 //! or a few related ones; what they look at is prepared by [`source`], so that no rule about code
 //! is fooled by a comment or a string.
 
+mod circles;
 mod columns;
 mod copies;
 mod dependencies;
@@ -33,7 +34,6 @@ use self::retired::Retired;
 use self::source::Tree;
 use self::waist::Width;
 
-/// Where the list of the files that may contain `unsafe` is.
 const UNSAFE_LIST: &str = "xtask/unsafe-files.txt";
 
 /// Checks the workspace at `root`; an error says how many violations were printed.
@@ -68,7 +68,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let of_waist = |document: &Document| document.path.starts_with(waist::FOLDER);
     let waist: Vec<Document> = documents(root, &paths).into_iter().filter(of_waist).collect();
     let Width { required, methods } = waist::check(&waist, &mut report);
+    let in_circles = circles::check(&tree, &mut report);
     println!("tidy: the waist has {methods} methods, and a fabric must write {required} of them");
+    println!("tidy: {in_circles} files use each other in circles");
     report.print();
     println!(
         "tidy: {} violations, {} warnings in {} source files",
@@ -83,14 +85,12 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
 }
 
-/// A text file of the workspace.
 struct Document {
     /// The path from the root of the workspace, with slashes.
     path: String,
     text: String,
 }
 
-/// Reads the file at `path`, which is relative to `root`.
 fn read(root: &Path, path: &str) -> Result<String> {
     fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))
 }
@@ -119,7 +119,6 @@ fn documents(root: &Path, paths: &[String]) -> Vec<Document> {
     paths.iter().filter_map(read).collect()
 }
 
-/// A place in the workspace and what is wrong there.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -133,7 +132,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// All that the rules have found.
 #[derive(Debug, Default)]
 struct Report {
     violations: Vec<Finding>,
@@ -141,13 +139,11 @@ struct Report {
 }
 
 impl Report {
-    /// Records something that must not be.
     fn violation(&mut self, path: &str, line: usize, message: impl Into<String>) {
         let (path, message) = (path.to_owned(), message.into());
         self.violations.push(Finding { path, line, message });
     }
 
-    /// Records something that should be looked at.
     fn warning(&mut self, path: &str, line: usize, message: impl Into<String>) {
         let (path, message) = (path.to_owned(), message.into());
         self.warnings.push(Finding { path, line, message });
@@ -180,7 +176,6 @@ impl Report {
         findings.into_iter().map(|finding| finding.line).collect()
     }
 
-    /// The messages of all violations in one text.
     fn text(&self) -> String {
         let lines: Vec<String> = self.violations.iter().map(Finding::to_string).collect();
         lines.join("\n")
@@ -194,8 +189,8 @@ mod tests {
     #[test]
     fn a_finding_prints_as_path_line_message() {
         let mut report = Report::default();
-        report.violation("crates/a/src/b.rs", 7, "wrong: make it right");
-        assert_eq!(report.text(), "crates/a/src/b.rs:7: wrong: make it right");
+        report.violation("crates/runtime/a/src/b.rs", 7, "wrong: make it right");
+        assert_eq!(report.text(), "crates/runtime/a/src/b.rs:7: wrong: make it right");
     }
 
     #[test]

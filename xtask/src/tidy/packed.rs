@@ -40,8 +40,9 @@ pub(super) fn check(tree: &Tree, list: &str, report: &mut Report) {
 }
 
 fn is_shared(source: &Source) -> bool {
-    let of = |name: &&str| source.path.starts_with(&format!("crates/{name}/src/"));
-    !source.test_only && CRATES.iter().any(of)
+    let in_src = source.path_in_crate().is_some_and(|path| path.starts_with("src/"));
+    let is_listed = source.crate_directory().is_some_and(|name| CRATES.contains(&name));
+    !source.test_only && in_src && is_listed
 }
 
 /// The lines of the shifts to the left outside of tests.
@@ -70,7 +71,7 @@ mod tests {
                         #[cfg(test)]\nmod tests { const B: u64 = 1 << 4; }\n";
 
     fn findings(list: &str) -> String {
-        let source = Source::parse("crates/sync/src/a.rs", TEXT).unwrap();
+        let source = Source::parse("crates/runtime/sync/src/a.rs", TEXT).unwrap();
         let mut report = Report::default();
         check(&Tree::new(vec![source]), list, &mut report);
         report.text()
@@ -78,14 +79,15 @@ mod tests {
 
     #[test]
     fn a_shift_that_is_not_on_the_list_is_refused() {
-        assert_eq!(findings("| `crates/sync/src/a.rs` | 2 | fields |"), "");
-        assert!(findings("| `crates/sync/src/a.rs` | 1 | fields |").contains("2 shifts"));
+        assert_eq!(findings("| `crates/runtime/sync/src/a.rs` | 2 | fields |"), "");
+        assert!(findings("| `crates/runtime/sync/src/a.rs` | 1 | fields |").contains("2 shifts"));
         assert!(findings("").contains("knows of 0"));
     }
 
     #[test]
     fn a_row_without_a_file_is_refused() {
-        let rows = "| `crates/sync/src/a.rs` | 2 | fields |\n| `crates/sync/src/b.rs` | 1 | gone |";
+        let rows = "| `crates/runtime/sync/src/a.rs` | 2 | fields |\n\
+                    | `crates/runtime/sync/src/b.rs` | 1 | gone |";
         assert!(findings(rows).contains("b.rs"));
     }
 }

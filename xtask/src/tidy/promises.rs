@@ -6,13 +6,11 @@ use super::Report;
 use super::headers::{backticked, functions};
 use super::source::Tree;
 
-/// The page.
 pub(super) const FILE: &str = "SECURITY.md";
 
 /// Opens, in an item of a list, the names of its tests.
 const MARK: &str = "*test:*";
 
-/// Checks the page, given its text.
 pub(super) fn check(tree: &Tree, text: &str, report: &mut Report) {
     let functions: BTreeSet<&str> = functions(tree);
     let mut is_after_mark = false;
@@ -41,7 +39,7 @@ mod tests {
     use crate::tidy::source::Source;
 
     const PAGE: &str = "\
-- By `ssh`. *test:* `it_holds` (`crates/a/tests/a.rs`), `cargo test`, and
+- By `ssh`. *test:* `it_holds` (`crates/runtime/a/tests/a.rs`), `cargo test`, and
   `it_holds_too`.
 - `nothing_of_this` is promised.
 ";
@@ -49,7 +47,7 @@ mod tests {
     fn check_text(text: &str) -> Report {
         let mut report = Report::default();
         let tests = "fn it_holds() {} fn it_holds_too() {}";
-        let tree = Tree::new(vec![Source::parse("crates/a/tests/a.rs", tests).unwrap()]);
+        let tree = Tree::new(vec![Source::parse("crates/runtime/a/tests/a.rs", tests).unwrap()]);
         check(&tree, text, &mut report);
         report
     }

@@ -36,7 +36,6 @@ impl<'a> Retired<'a> {
         Self(words)
     }
 
-    /// Checks the names of one source file.
     pub(super) fn check_names(&self, source: &Source, report: &mut Report) {
         let mut before = "";
         for token in &source.tokens {
@@ -98,19 +97,19 @@ mod tests {
     #[test]
     fn a_retired_name_is_refused_wherever_it_is_code() {
         let text = "use a::Widget;\nm!(quiet_part());\n/// See [`Widget::new`].\nstruct A;";
-        assert_eq!(lines("crates/a/src/b.rs", text), [1, 2, 3]);
+        assert_eq!(lines("crates/runtime/a/src/b.rs", text), [1, 2, 3]);
         assert_eq!(lines("docs/a.md", "The `Widget`.\nA plain Widget."), [1]);
     }
 
     #[test]
     fn a_type_can_be_refused_where_a_variant_is_not() {
-        assert_eq!(lines("crates/a/src/b.rs", "enum A { Over }\nenum Over {}"), [2]);
+        assert_eq!(lines("crates/runtime/a/src/b.rs", "enum A { Over }\nenum Over {}"), [2]);
     }
 
     #[test]
     fn strings_other_names_and_history_are_free() {
         let text = "fn widget() -> Widgets { \"Widget\" } // a Widget";
-        assert_eq!(lines("crates/a/src/b.rs", text), NOWHERE);
+        assert_eq!(lines("crates/runtime/a/src/b.rs", text), NOWHERE);
         assert_eq!(lines("CHANGELOG.md", "The `Widget` is gone."), NOWHERE);
     }
 

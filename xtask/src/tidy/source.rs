@@ -13,7 +13,6 @@ use syn::visit::{self, Visit};
 
 use super::Report;
 
-/// All source files of the workspace.
 pub(super) struct Tree {
     pub(super) sources: Vec<Source>,
 }
@@ -62,11 +61,9 @@ fn files_for_tests(sources: &[Source]) -> BTreeSet<String> {
     found
 }
 
-/// One source file.
 pub(super) struct Source {
     /// The path from the root of the workspace, with slashes.
     pub(super) path: String,
-    /// The file as it is.
     pub(super) text: String,
     /// All tokens in the order of the text, those inside of groups and macro calls included.
     pub(super) tokens: Vec<Token>,
@@ -74,7 +71,6 @@ pub(super) struct Source {
     pub(super) paths: Vec<Mention>,
     /// Functions outside of macro calls.
     pub(super) functions: Vec<Function>,
-    /// Whether the whole file is compiled for tests only.
     pub(super) test_only: bool,
     test_lines: Vec<RangeInclusive<usize>>,
     modules: Vec<Module>,
@@ -102,17 +98,21 @@ impl Source {
         })
     }
 
-    /// The directory of the crate below `crates/`, if the file belongs to one.
+    /// The path below `crates/` and the folder of a layer there.
+    fn in_layer(&self) -> Option<&str> {
+        self.path.strip_prefix("crates/")?.split_once('/').map(|(_, path)| path)
+    }
+
+    /// The directory of the crate below its layer, if the file belongs to one.
     pub(super) fn crate_directory(&self) -> Option<&str> {
-        self.path.strip_prefix("crates/")?.split_once('/').map(|(name, _)| name)
+        self.in_layer()?.split_once('/').map(|(name, _)| name)
     }
 
     /// The path of the file in its crate below `crates/`.
     pub(super) fn path_in_crate(&self) -> Option<&str> {
-        self.path.strip_prefix("crates/")?.split_once('/').map(|(_, path)| path)
+        self.in_layer()?.split_once('/').map(|(_, path)| path)
     }
 
-    /// Whether `line` is compiled for tests only.
     pub(super) fn is_test(&self, line: usize) -> bool {
         self.test_only || self.test_lines.iter().any(|lines| lines.contains(&line))
     }
@@ -145,8 +145,9 @@ impl Source {
 
 /// Whether a file belongs to the integration tests of a crate.
 fn is_below_tests(path: &str) -> bool {
-    let in_crate = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
-    in_crate.is_some_and(|(_, path)| path.starts_with("tests/"))
+    let mut folders = path.strip_prefix("crates/").into_iter().flat_map(|path| path.split('/'));
+    // Those of a layer and of a crate.
+    folders.nth(2) == Some("tests")
 }
 
 /// A word, sign, delimiter or literal. A lifetime is one token, with its tick.
@@ -163,7 +164,6 @@ impl Token {
     }
 }
 
-/// Adds the tokens of a stream and of all its groups.
 fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
     let mut tick = false;
     for tree in stream {
@@ -250,7 +250,6 @@ struct Module {
     line: usize,
 }
 
-/// What a walk through the items of a file finds.
 #[derive(Default)]
 struct Items {
     paths: Vec<Mention>,
@@ -345,7 +344,6 @@ impl<'ast> Visit<'ast> for Items {
     }
 }
 
-/// Whether an attribute says that what it stands on is compiled for tests only.
 fn is_test(attribute: &syn::Attribute) -> bool {
     match &attribute.meta {
         syn::Meta::Path(path) => path.is_ident("test"),
@@ -373,7 +371,7 @@ mod tests {
     use super::*;
 
     fn source(text: &str) -> Source {
-        Source::parse("crates/a/src/b.rs", text).unwrap()
+        Source::parse("crates/runtime/a/src/b.rs", text).unwrap()
     }
 
     fn path_names(text: &str) -> Vec<String> {
@@ -436,17 +434,17 @@ mod tests {
     fn modules_for_tests_in_other_files_are_followed() {
         let parse = |path: &str, text: &str| Source::parse(path, text).unwrap();
         let tree = Tree::new(vec![
-            parse("crates/a/src/lib.rs", "mod b;\n#[cfg(test)]\nmod tests;"),
-            parse("crates/a/src/b.rs", "mod c;"),
-            parse("crates/a/src/b/c.rs", ""),
-            parse("crates/a/src/tests.rs", "mod deep;"),
-            parse("crates/a/src/tests/deep.rs", ""),
-            parse("crates/a/tests/all.rs", ""),
-            parse("crates/a/src/whole.rs", "#![cfg(test)]"),
+            parse("crates/runtime/a/src/lib.rs", "mod b;\n#[cfg(test)]\nmod tests;"),
+            parse("crates/runtime/a/src/b.rs", "mod c;"),
+            parse("crates/runtime/a/src/b/c.rs", ""),
+            parse("crates/runtime/a/src/tests.rs", "mod deep;"),
+            parse("crates/runtime/a/src/tests/deep.rs", ""),
+            parse("crates/runtime/a/tests/all.rs", ""),
+            parse("crates/runtime/a/src/whole.rs", "#![cfg(test)]"),
         ]);
         let tests = tree.sources.iter().filter(|source| source.test_only);
         let tests: Vec<_> =
-            tests.map(|source| source.path.trim_start_matches("crates/a/")).collect();
+            tests.map(|source| source.path.trim_start_matches("crates/runtime/a/")).collect();
         assert_eq!(tests, ["src/tests.rs", "src/tests/deep.rs", "tests/all.rs", "src/whole.rs"]);
     }
 

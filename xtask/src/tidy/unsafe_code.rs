@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use super::source::{Source, Tree};
 use super::{Report, UNSAFE_LIST};
 
-/// Checks all files against the text of the list.
 pub(super) fn check(tree: &Tree, list: &str, report: &mut Report) {
     let listed = read_list(list, report);
     let mut with_unsafe = BTreeSet::new();
@@ -27,7 +26,6 @@ pub(super) fn check(tree: &Tree, list: &str, report: &mut Report) {
     }
 }
 
-/// A line of the list.
 struct Entry<'a> {
     path: &'a str,
     line: usize,
@@ -74,7 +72,7 @@ fn first(source: &Source) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const PATH: &str = "crates/shm/src/segment.rs";
+    const PATH: &str = "crates/runtime/shm/src/segment.rs";
 
     fn check_with(text: &str, list: &str) -> Report {
         let mut report = Report::default();

@@ -9,14 +9,13 @@ use syn::{Item, TraitItem, TraitItemFn, Visibility};
 use super::{Document, Report};
 
 /// Where the traits are.
-pub(super) const FOLDER: &str = "crates/fabric/src/";
+pub(super) const FOLDER: &str = "crates/runtime/fabric/src/";
 
 /// The most methods that `Fabric` may require.
 const REQUIRED_MAX: usize = 18;
 /// The most methods that all traits together may have, those of one name counted once.
 const METHODS_MAX: usize = 40;
 
-/// How wide the waist is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Width {
     /// The methods that `Fabric` requires.

@@ -1,0 +1,370 @@
+//! The library's state, from `MPI_Init` to `MPI_Finalize`.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use farside::raw::Memory;
+use farside::{Error, Exchange, Place, Rank, Result, World};
+
+use crate::accumulate::Accumulates;
+use crate::heap::Heap;
+use crate::service::Service;
+use crate::status::guarded;
+
+/// What the border gives at the start.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Host {
+    rank: c_int,
+    size: c_int,
+    /// Whether several threads may call at once.
+    has_threads: c_int,
+    /// Gives `bytes` bytes at `mine` to all processes, and has those of all written to `all`.
+    gather: unsafe extern "C" fn(mine: *const c_void, bytes: usize, all: *mut c_void) -> c_int,
+    /// Has MPI make progress.
+    progress: unsafe extern "C" fn(),
+}
+
+pub(crate) struct Runtime {
+    pub(crate) world: World,
+    pub(crate) heap: Heap,
+    /// The processes of all ranks, as this one's system numbers them.
+    processes: Box<[i32]>,
+    /// An address that every rank can read.
+    probes: Box<[usize]>,
+    /// Words of every rank: see [`crate::accumulate`] and [`crate::service`].
+    pub(crate) control: Memory,
+    pub(crate) service: Service,
+    pub(crate) accumulates: Accumulates,
+    lock: Option<Lock>,
+}
+
+// SAFETY: everything is used under `lock` if the program has asked for several threads; else it
+// promises that one thread at a time calls.
+unsafe impl Sync for Runtime {}
+// SAFETY: as above.
+unsafe impl Send for Runtime {}
+
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
+
+/// A lock that the waiting thread lets go of now and then.
+struct Lock {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    waiting: AtomicU32,
+}
+
+/// So often a thread yields to those that wait for the lock which it let go of: a mutex would be
+/// its own again before another one wakes up.
+const YIELDS: u32 = 64;
+
+impl Lock {
+    fn new() -> Lock {
+        let mutex = UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER);
+        Lock { mutex, waiting: AtomicU32::new(0) }
+    }
+
+    fn acquire(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: it is initialized and stays where it is: the runtime is on the heap.
+        unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn release(&self) {
+        // SAFETY: as above, and this thread has it.
+        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+    }
+
+    /// Lets a thread that waits have the lock first.
+    fn acquire_again(&self) {
+        let before = self.waiting.load(Ordering::Relaxed);
+        for _ in 0..YIELDS {
+            if before == 0 || self.waiting.load(Ordering::Relaxed) < before {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.acquire();
+    }
+}
+
+pub(crate) fn if_running() -> Option<&'static Runtime> {
+    // SAFETY: it was leaked, and is freed by `farside_mpi_finish`, the last call.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
+/// Runs a call with the state, alone in the library.
+#[inline]
+pub(crate) fn with(call: impl FnOnce(&'static Runtime) -> Result<()>) -> c_int {
+    guarded(|| {
+        let runtime = if_running()
+            .ok_or_else(|| Error::InvalidState("MPI is not initialized, or is finalized".into()))?;
+        let Some(lock) = &runtime.lock else { return call(runtime) };
+        lock.acquire();
+        let _release = Release(lock);
+        call(runtime)
+    })
+}
+
+struct Release<'a>(&'a Lock);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+impl Runtime {
+    /// Makes a call of MPI that may wait, while other threads may be in the library.
+    pub(crate) fn meanwhile<R>(&self, call: impl FnOnce() -> R) -> R {
+        if let Some(lock) = &self.lock {
+            lock.release();
+        }
+        let result = call();
+        if let Some(lock) = &self.lock {
+            lock.acquire_again();
+        }
+        result
+    }
+
+    /// Takes a word of a rank's control memory that is zero while nobody has it, and gives it back
+    /// when what is returned is dropped: also after an error, and after a panic.
+    pub(crate) fn hold(&self, rank: Rank, at: u64) -> Result<Held<'_>> {
+        let word: Place<'_, u64> = self.control.at(rank, at).cast();
+        while self.world.compare_swap(word, 0, mark(&self.world))? != 0 {
+            self.world.relax()?;
+        }
+        Ok(Held { world: &self.world, word })
+    }
+
+    pub(crate) fn has_threads(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    /// Returns the process of a rank, if this one may reach its memory by the kernel's calls.
+    pub(crate) fn reachable(&self, rank: Rank) -> Option<i32> {
+        let is_near = self.world.topology().same_node(rank, self.world.rank());
+        let process = *self.processes.get(rank.index())?;
+        (is_near && !asks() && crate::foreign::is_allowed(process, self.probes[rank.index()]))
+            .then_some(process)
+    }
+
+    #[inline(always)]
+    pub(crate) fn heap(&self) -> &Heap {
+        &self.heap
+    }
+}
+
+/// A word that this rank has taken.
+pub(crate) struct Held<'a> {
+    world: &'a World,
+    word: Place<'a, u64>,
+}
+
+impl Held<'_> {
+    /// Gives the word back. Whoever wants it waits as long as that fails, so the caller must know.
+    pub(crate) fn release(self) -> Result<()> {
+        std::mem::ManuallyDrop::new(self).give_back()
+    }
+
+    fn give_back(&self) -> Result<()> {
+        let (world, me) = (self.world, mark(self.world));
+        // The second attempt changes nothing if the first was carried out after all.
+        let again = |_| world.compare_swap(self.word, me, 0).map(drop);
+        world.store(self.word, 0).or_else(again)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // After an error, which says enough. A rank that is lost needs its words no more.
+        let _ = self.give_back();
+    }
+}
+
+/// What a word holds that this rank has taken.
+fn mark(world: &World) -> u64 {
+    u64::from(world.rank().0) + 1
+}
+
+impl Host {
+    fn check(&self) -> Result<(u32, u32)> {
+        match (u32::try_from(self.rank), u32::try_from(self.size)) {
+            (Ok(rank), Ok(size)) if rank < size => Ok((rank, size)),
+            _ => Err(Error::InvalidArgument(format!("rank {} of {}", self.rank, self.size))),
+        }
+    }
+}
+
+struct ByMpi(Host);
+
+impl Exchange for ByMpi {
+    fn rank(&self) -> u32 {
+        self.0.rank as u32
+    }
+
+    fn size(&self) -> u32 {
+        self.0.size as u32
+    }
+
+    fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
+        gather(&self.0, mine)
+    }
+}
+
+fn gather(host: &Host, mine: &[u8]) -> Result<Vec<u8>> {
+    let mut all = vec![0; mine.len() * host.size as usize];
+    // SAFETY: the border's function reads and writes so many bytes.
+    let code = unsafe { (host.gather)(mine.as_ptr().cast(), mine.len(), all.as_mut_ptr().cast()) };
+    match code {
+        0 => Ok(all),
+        code => Err(Error::Join(format!("MPI's allgather failed with error {code}"))),
+    }
+}
+
+/// Joins with all others, or fails on all. One that could not join may wait until the others of its
+/// node have left: so they first ask the job for it, and then MPI.
+fn join(host: &Host) -> Result<World> {
+    let joined =
+        farside::join_with(Box::new(ByMpi(*host))).and_then(|world| match world.barrier() {
+            Err(error) if error.lost_rank().is_some() => Err(error),
+            met => Ok((world, met)),
+        });
+    let is_well = matches!(&joined, Ok((_, Ok(()))));
+    let are_well = gather(host, &[u8::from(is_well)])?;
+    let (world, met) = joined?;
+    met?;
+    match are_well.iter().position(|&is_well| is_well == 0) {
+        Some(rank) => {
+            Err(Error::Join(format!("rank {rank} could not join; its own error says why")))
+        }
+        None => Ok(world),
+    }
+}
+
+fn start(host: Host) -> Result<Runtime> {
+    host.check()?;
+    let world = join(&host)?;
+    world.find_places_by(Some(farside_interop::PLACES));
+    world.note_unseen("one-sided operations of MPI");
+    let process = gather(&host, &std::process::id().to_le_bytes())?;
+    let processes = process.as_chunks().0.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();
+    let probe = gather(&host, &ptr::from_ref(&RUNTIME).addr().to_le_bytes())?;
+    let probes = probe.as_chunks().0.iter().map(|&bytes| usize::from_le_bytes(bytes)).collect();
+    let control = Memory::allocate(&world.team(), crate::service::CONTROL_BYTES)?;
+    let heap = Heap::start(&world)?;
+    world.barrier()?;
+    let lock = (host.has_threads != 0).then(Lock::new);
+    let progress = host.progress;
+    world.call_while_waiting(Some(std::sync::Arc::new(move || {
+        // SAFETY: a function of the border that needs nothing.
+        let call = || unsafe { progress() };
+        match if_running() {
+            Some(runtime) => runtime.meanwhile(call),
+            None => call(),
+        }
+    })));
+    Ok(Runtime {
+        world,
+        heap,
+        processes,
+        probes,
+        control,
+        service: Service::default(),
+        accumulates: Accumulates::new(),
+        lock,
+    })
+}
+
+/// Starts the library. Collective over all processes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_start(host: *const Host) -> c_int {
+    guarded(|| {
+        // SAFETY: the border passes one.
+        let host = unsafe { *host };
+        let runtime = Box::leak(Box::new(start(host)?));
+        RUNTIME.store(runtime, Ordering::Release);
+        Ok(())
+    })
+}
+
+/// Ends the library. Collective over all processes.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_finish() -> c_int {
+    guarded(|| {
+        let is_rank = |runtime: &&Runtime| runtime.world.is_own_process();
+        let Some(runtime) = if_running().filter(is_rank) else { return Ok(()) };
+        let flushed = runtime.world.flush_all();
+        let met = runtime.world.barrier().and(flushed);
+        runtime.service.stop(runtime);
+        RUNTIME.store(ptr::null_mut(), Ordering::Release);
+        // SAFETY: it was leaked by `farside_mpi_start`, and this is the last call.
+        let runtime = unsafe { Box::from_raw(ptr::from_ref(runtime).cast_mut()) };
+        // Memory of `MPI_Alloc_mem` that the program has not freed stays until the process ends.
+        std::mem::forget(runtime.heap);
+        met
+    })
+}
+
+/// Returns whether loads and stores reach the memory of a rank of the world that the job has given
+/// out.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_is_near(rank: c_int) -> c_int {
+    let Some(runtime) = if_running() else { return 0 };
+    let world = &runtime.world;
+    let is_near = |rank| world.topology().same_node(Rank(rank), world.rank());
+    c_int::from(u32::try_from(rank).is_ok_and(|rank| rank < world.size() && is_near(rank)))
+}
+
+/// Returns whether the ranks of this node outnumber its processors.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_is_crowded() -> c_int {
+    let Some(runtime) = if_running() else { return 0 };
+    let world = &runtime.world;
+    let near = |&rank: &Rank| world.topology().same_node(rank, world.rank());
+    let ranks: Vec<Rank> = world.ranks().filter(near).collect();
+    c_int::from(world.is_crowded(&ranks))
+}
+
+/// Returns the number of this process's node.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_node() -> c_int {
+    let Some(runtime) = if_running() else { return 0 };
+    runtime.world.topology().node_of(runtime.world.rank()).0 as c_int
+}
+
+/// Returns whether the user wants that memory of a process is read and written by itself alone.
+fn asks() -> bool {
+    std::env::var_os("FARSIDE_MPI_SERVICE").is_some()
+}
+
+/// Lets other processes reach the memory of this one by the kernel's calls: a window needs it.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_allow_others() {
+    if !asks() {
+        crate::foreign::allow_others();
+    }
+}
+
+/// Returns whether this process reaches the memory of all these ranks of the world by the kernel's
+/// calls; if not, they must [serve](farside_mpi_serve).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_mpi_reaches_all(ranks: *const c_int, count: usize) -> c_int {
+    let Some(runtime) = if_running() else { return 0 };
+    // SAFETY: the border passes so many.
+    let ranks = unsafe { std::slice::from_raw_parts(ranks, count) };
+    let me = runtime.world.rank();
+    let reaches = |&rank: &c_int| {
+        let rank = Rank(rank as u32);
+        rank == me || runtime.reachable(rank).is_some()
+    };
+    c_int::from(ranks.iter().all(reaches))
+}
+
+/// Has a thread of this process read and write its memory for others.
+#[unsafe(no_mangle)]
+extern "C" fn farside_mpi_serve() -> c_int {
+    with(|runtime| runtime.service.start(runtime))
+}

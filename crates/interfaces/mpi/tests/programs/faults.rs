@@ -1,0 +1,40 @@
+//! One call of one rank fails, each in turn: the same works afterwards, or all ranks know.
+
+use farside_testing::faults::{Outcome, VARIABLE, leave_nothing_behind};
+
+use super::{Mpi, ONE_NODE, TWO_NODES, compile, is_long, with_library};
+
+fn nothing_is_left_behind(mpi: Mpi, kinds: &[&str], arguments: &[String]) {
+    if !mpi.is_here() {
+        return;
+    }
+    let program = compile(mpi, "faults.c");
+    for variables in [ONE_NODE, TWO_NODES] {
+        let setting = with_library(mpi, 3, variables);
+        let name = format!("{}, {variables:?}, {arguments:?}", mpi.name());
+        leave_nothing_behind(&name, (3, kinds), |fault| {
+            let variable = format!("{VARIABLE}={fault}");
+            let ran = setting.run_with(&program.path, arguments, &[&variable]);
+            Outcome { status: ran.status.code().unwrap_or(128), output: ran.output }
+        });
+    }
+}
+
+const KINDS: [&str; 2] = ["allocation", "operation"];
+
+#[test]
+fn faults_in_open_mpi_leave_nothing_behind() {
+    nothing_is_left_behind(Mpi::OpenMpi, &KINDS, &[]);
+}
+
+#[test]
+fn faults_with_threads_leave_nothing_behind() {
+    nothing_is_left_behind(Mpi::OpenMpi, &["allocation"], &["threads".into()]);
+}
+
+#[test]
+fn faults_in_mpich_leave_nothing_behind() {
+    if is_long() {
+        nothing_is_left_behind(Mpi::Mpich, &KINDS, &[]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Published figures, their page and their documents.
+
+mod documents;
+mod model;
+mod page;

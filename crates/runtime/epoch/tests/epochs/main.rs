@@ -1,0 +1,5 @@
+//! Windows with epochs.
+
+mod costs;
+mod faults;
+mod windows;

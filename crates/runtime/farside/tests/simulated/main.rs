@@ -1,0 +1,7 @@
+//! Simulated ranks: exploration and virtual time.
+
+mod check;
+mod complete;
+mod explore;
+mod own_memory;
+mod virtual_time;

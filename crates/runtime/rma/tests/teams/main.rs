@@ -1,0 +1,7 @@
+//! Teams, handles and collectives after losses, panics and misuse.
+
+mod after_a_loss;
+mod names;
+mod outlived;
+mod reasons;
+mod unwinding;

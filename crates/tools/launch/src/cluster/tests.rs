@@ -1,0 +1,279 @@
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use farside_job::Address;
+
+use super::partition::cut_off;
+use super::*;
+use crate::Failure;
+use crate::frames::{GREETING, VERSION, encode};
+
+/// Returns who is cut off where all that do not hear another one have given it up.
+fn cut_off_by(pairs: &[(usize, usize)], answered: &[usize]) -> Vec<usize> {
+    cut_off(pairs.to_vec(), pairs.to_vec(), &answered.iter().copied().collect())
+}
+
+#[test]
+fn whom_nobody_hears_is_cut_off() {
+    let cut_off = |pairs: &[(usize, usize)]| cut_off_by(pairs, &[0, 1, 2, 3]);
+    // Node 2 of four; it complains about the others first.
+    assert_eq!(cut_off(&[(2, 0), (2, 1), (2, 3), (0, 2), (1, 2)]), [2]);
+    assert_eq!(cut_off(&[(0, 1), (2, 1)]), [1]);
+    assert_eq!(cut_off(&[(0, 1), (1, 0)]), [1]);
+    assert_eq!(cut_off(&[(1, 0), (3, 0), (2, 0), (1, 3), (2, 3)]), [0, 3]);
+    assert_eq!(cut_off(&[]), [] as [usize; 0]);
+}
+
+#[test]
+fn of_two_that_do_not_hear_each_other_the_one_that_does_not_answer_is_cut_off() {
+    assert_eq!(cut_off_by(&[(1, 0), (0, 1)], &[1, 2]), [0]);
+    assert_eq!(cut_off_by(&[(1, 0), (0, 1)], &[0, 2]), [1]);
+    // Not if others say more.
+    assert_eq!(cut_off_by(&[(1, 0), (2, 0), (0, 1)], &[0, 2]), [0]);
+}
+
+#[test]
+fn a_host_that_is_silent_and_not_given_up_makes_nobody_else_guilty_and_is_not_lost() {
+    // Node 0 is gone, and node 2 stands still for a while: node 1 alone answers.
+    let (complaints, pairs) = (vec![(1, 0)], vec![(1, 0), (1, 2)]);
+    assert_eq!(cut_off(complaints, pairs, &BTreeSet::from([1])), [0]);
+}
+
+/// Daemons that say what a test wants: a shell that reads the launcher's messages and knows four of
+/// them by the number they begin with.
+struct Puppets {
+    directory: PathBuf,
+}
+
+const PUPPET: &str = r#"
+    cat "$1/first-$2"
+    while length=$(dd bs=1 count=4 2>/dev/null | od -An -tu4 | tr -d ' ') && [ -n "$length" ]; do
+        bytes=$(dd bs=1 count="$length" 2>/dev/null | od -An -v -tu1 | tr -s ' \n' ' ')
+        kind=$(echo "$bytes" | cut -d' ' -f2)
+        case $kind in
+            2) cat "$1/when-started-$2" 2>/dev/null;;
+            6) cat "$1/when-lost-$2" 2>/dev/null; rm -f "$1/when-lost-$2";;
+            7) cat "$1/last"; exit;;
+            12) cat "$1/when-asked-$2" 2>/dev/null; echo "$2" >>"$1/asked";;
+        esac
+    done
+"#;
+
+impl Puppets {
+    fn new() -> Puppets {
+        let puppets = Puppets { directory: tempfile::tempdir().unwrap().keep() };
+        puppets.write("puppet", PUPPET.as_bytes());
+        puppets.write("last", &encode(&ToLauncher::Done));
+        puppets
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.directory.join(name), bytes).unwrap();
+    }
+
+    /// Sets the messages of a host as soon as it is reached, after it has started its ranks.
+    fn first(&self, host: &str, messages: &[ToLauncher]) {
+        let address = Address::from("127.0.0.1:9".parse::<std::net::SocketAddr>().unwrap()).into();
+        let mut bytes = format!("{GREETING}{VERSION}\n").into_bytes();
+        let start = [ToLauncher::Ready(address), ToLauncher::Met, ToLauncher::Started];
+        bytes.extend(start.iter().chain(messages).flat_map(encode));
+        self.write(&format!("first-{host}"), &bytes);
+    }
+
+    /// Sets the messages of a host when it hears that a rank is lost.
+    fn when_lost(&self, host: &str, messages: &[ToLauncher]) {
+        let bytes: Vec<u8> = messages.iter().flat_map(encode).collect();
+        self.write(&format!("when-lost-{host}"), &bytes);
+    }
+
+    fn unheard(&self, host: &str, nodes: &[u32]) {
+        let bytes = encode(&ToLauncher::Unheard(nodes.to_vec()));
+        self.write(&format!("when-asked-{host}"), &bytes);
+    }
+
+    fn run(&self, hosts: &str) -> Report {
+        let template = format!("sh {0}/puppet {0} {{host}}", self.directory.display());
+        let hosts = Hosts::parse(hosts, None).unwrap().rsh(&template).unwrap();
+        let deadline = Duration::from_secs(60);
+        Launch::new("true", 1)
+            .unwrap()
+            .hosts(hosts)
+            .timeout(deadline)
+            .grace(deadline)
+            .run()
+            .unwrap()
+    }
+}
+
+impl Drop for Puppets {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn failed(rank: u32, how: ExitCause) -> Failure {
+    Failure { rank: Rank(rank), how }
+}
+
+#[test]
+fn a_host_that_the_others_do_not_hear_is_lost() {
+    let puppets = Puppets::new();
+    // The one that is cut off does not hear the others either, and can say so.
+    puppets.first("c", &[ToLauncher::NodeLost(0), ToLauncher::NodeLost(1)]);
+    puppets.unheard("c", &[0, 1]);
+    for (host, rank) in [("a", 0), ("b", 1)] {
+        puppets.unheard(host, &[2]);
+        puppets.first(host, &[ToLauncher::NodeLost(2)]);
+        let end = ToLauncher::Ended {
+            rank,
+            how: ExitCause::Status(3),
+            peer_state: PeerState::Alive,
+            cause: None,
+        };
+        puppets.when_lost(host, &[end]);
+    }
+    let mut report = puppets.run("a,b,c");
+    assert_eq!((report.status, report.timed_out), (1, false), "{report:?}");
+    assert_eq!(report.failures.remove(0), failed(2, ExitCause::Silent));
+    report.failures.sort_by_key(|failure| failure.rank);
+    assert_eq!(report.failures, [failed(0, ExitCause::Status(3)), failed(1, ExitCause::Status(3))]);
+    assert_eq!(report.hosts_lost, ["c"]);
+}
+
+/// One host complains before the others notice anything. Host `cut` is the one that is cut off; it
+/// answers if it has only lost its interface, and not if it has no power.
+fn lose_one_of_three(cut: u32, first: u32, answers: bool) -> Report {
+    let puppets = Puppets::new();
+    for (node, host) in (0..).zip(["a", "b", "c"]) {
+        let complaint = ToLauncher::NodeLost(if node == cut { first } else { cut });
+        let is_first = node == first || (answers && node == cut);
+        puppets.first(host, if is_first { std::slice::from_ref(&complaint) } else { &[] });
+        let others: Vec<u32> = (0..3).filter(|&other| other != cut).collect();
+        if node != cut {
+            puppets.unheard(host, &[cut]);
+        } else if answers {
+            puppets.unheard(host, &others);
+        }
+        let how = ExitCause::Status(3);
+        let end = ToLauncher::Ended { rank: node, how, peer_state: PeerState::Alive, cause: None };
+        puppets.when_lost(host, &[end]);
+    }
+    puppets.run("a,b,c")
+}
+
+#[test]
+fn the_first_complaint_does_not_decide_which_host_is_lost() {
+    for cut in 0..3 {
+        for first in (0..3).filter(|&first| first != cut) {
+            for answers in [true, false] {
+                let name = format!("cut-{cut}-{first}-{answers}");
+                let report = lose_one_of_three(cut, first, answers);
+                let expected = ["a", "b", "c"][cut as usize];
+                assert_eq!(report.hosts_lost, [expected], "{name}: {report:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_complaint_about_a_host_that_is_gone_is_answered() {
+    let puppets = Puppets::new();
+    let end = ToLauncher::Ended {
+        rank: 1,
+        how: ExitCause::Status(0),
+        peer_state: PeerState::Left,
+        cause: None,
+    };
+    puppets.first("a", &[]);
+    puppets.first("b", &[]);
+    let failed = encode(&ToLauncher::Failed("it has had enough".into()));
+    puppets.write("when-started-a", &failed);
+    puppets.when_lost("b", &[ToLauncher::NodeLost(0)]);
+    puppets.write("when-asked-b", &encode(&end));
+    let report = puppets.run("a,b");
+    assert_eq!((report.timed_out, &report.hosts_lost[..]), (false, &["a".to_owned()][..]));
+    let asked = std::fs::read_to_string(puppets.directory.join("asked")).unwrap();
+    assert_eq!(asked, "b\n");
+}
+
+#[test]
+fn a_lost_host_is_named_although_all_ranks_have_ended() {
+    let puppets = Puppets::new();
+    let end = |rank| ToLauncher::Ended {
+        rank,
+        how: ExitCause::Status(3),
+        peer_state: PeerState::Alive,
+        cause: None,
+    };
+    puppets.first("a", &[ToLauncher::NodeLost(2), end(0)]);
+    puppets.first("b", &[ToLauncher::NodeLost(2), end(1)]);
+    puppets.first("c", &[ToLauncher::NodeLost(0), ToLauncher::NodeLost(1), end(2)]);
+    for (host, nodes) in [("a", &[2][..]), ("b", &[2]), ("c", &[0, 1])] {
+        puppets.unheard(host, nodes);
+    }
+    let report = puppets.run("a,b,c");
+    assert_eq!((report.status, report.timed_out), (3, false), "{report:?}");
+    assert_eq!(report.hosts_lost, ["c"]);
+}
+
+#[test]
+fn the_ranks_of_all_hosts_hear_of_a_death() {
+    let puppets = Puppets::new();
+    puppets.first(
+        "a",
+        &[ToLauncher::Ended {
+            rank: 0,
+            how: ExitCause::Signal(9),
+            peer_state: PeerState::Alive,
+            cause: None,
+        }],
+    );
+    puppets.first("b", &[]);
+    puppets.when_lost(
+        "b",
+        &[ToLauncher::Ended {
+            rank: 1,
+            how: ExitCause::Status(4),
+            peer_state: PeerState::Alive,
+            cause: None,
+        }],
+    );
+    let report = puppets.run("a,b");
+    assert_eq!((report.status, report.timed_out), (128 + 9, false), "{report:?}");
+    assert_eq!(report.failures, [failed(0, ExitCause::Signal(9)), failed(1, ExitCause::Status(4))]);
+}
+
+#[test]
+fn output_is_kept_if_asked_for() {
+    let puppets = Puppets::new();
+    let line = |text: &str| ToLauncher::Output {
+        rank: 0,
+        is_error: false,
+        line: text.as_bytes().to_vec(),
+    };
+    let end = ToLauncher::Ended {
+        rank: 0,
+        how: ExitCause::Status(0),
+        peer_state: PeerState::Left,
+        cause: None,
+    };
+    puppets.first("a", &[line("one\n"), line("two\n"), end]);
+    let report = puppets.run("a");
+    assert_eq!((report.status, report.stdout.as_slice()), (0, &b"one\ntwo\n"[..]));
+}
+
+#[test]
+fn a_pause_of_the_launcher_costs_no_host_its_time() {
+    let launch = Launch::new("true", 1).unwrap();
+    let (hosts, console) = (Hosts::parse("a,b", None).unwrap(), Console::open().unwrap());
+    let mut cluster = Cluster::new(&launch, &hosts, &console, None).unwrap();
+    let (now, pause) = (Instant::now(), Duration::from_secs(100));
+    cluster.add_time(pause);
+    assert_eq!((cluster.killed, cluster.partition.judgement_time()), (None, None));
+    (cluster.killed, cluster.start_deadline) = (Some(now), Some(now));
+    cluster.partition.open(now);
+    cluster.add_time(pause);
+    let later = Some(now + pause);
+    assert_eq!((cluster.killed, cluster.start_deadline), (later, later));
+    assert_eq!(cluster.partition.judgement_time(), later);
+}
