@@ -1,7 +1,6 @@
 //! Shared pages over threads: programs, structures, failures.
 
 mod failures;
-mod random;
 mod soak;
 mod structures;
 mod threads;

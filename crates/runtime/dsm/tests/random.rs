@@ -1,6 +1,9 @@
 //! Random programs without races see what a sequential run of them computes: with every front end,
 //! kind of copies and of diffs, with several threads in a rank, on pretended nodes, over UDP and
 //! over libfabric.
+//!
+//! A program of its own: providers of libfabric replace the handlers of faults while they are
+//! loaded, and no other test may have one then.
 
 use std::ops::Range;
 
