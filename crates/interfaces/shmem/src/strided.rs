@@ -53,22 +53,13 @@ impl Strided {
     }
 }
 
-/// Copies elements between two places of this process.
-///
-/// # Safety
-///
-/// Both must be valid for all elements at their stride.
-unsafe fn copy(from: *const u8, from_stride: usize, to: *mut u8, to_stride: usize, it: &Strided) {
-    for at in 0..it.count {
-        // SAFETY: by the caller's promise.
-        unsafe {
-            let from = from.add(at * from_stride * it.element);
-            from.copy_to(to.add(at * to_stride * it.element), it.element);
-        }
-    }
-}
-
 impl Strided {
+    /// Where the elements are, from the first one on: here, and there.
+    fn offsets(&self) -> impl Iterator<Item = (usize, u64)> {
+        let Strided { here, there, count, element } = *self;
+        (0..count).map(move |at| (at * here * element, (at * there * element) as u64))
+    }
+
     /// Tells the checker of races, if there is one, of the elements of this PE.
     fn uses(&self, target: &Target, first: *const c_void, fills: bool) {
         if target.runtime.world.probe().is_some() {
@@ -106,11 +97,14 @@ pub(crate) unsafe fn put(
     strided: &Strided,
 ) -> Result<()> {
     let Place { memory, rank, offset } = *to;
-    if let Some(base) = memory.near(rank) {
-        let there = base.as_ptr().wrapping_add(offset as usize);
-        // SAFETY: by the caller's promise, and the target was looked up for its whole length.
-        unsafe { copy(source, strided.here, there, strided.there, strided) };
-        memory.wrote(context, rank, offset, strided.bytes(strided.there) as u64);
+    let place = (rank, offset, strided.bytes(strided.there) as u64);
+    let is_near = memory.put_pieces_and_wake(context, place, |to| {
+        for (here, there) in strided.offsets() {
+            // SAFETY: by the caller's promise.
+            unsafe { to.put(there, source.add(here), strided.element) };
+        }
+    });
+    if is_near {
         return Ok(());
     }
     // SAFETY: by the caller's promise.
@@ -166,11 +160,14 @@ unsafe extern "C" fn farside_shmem_iget(
     check_not_null(dest, strided.bytes(strided.here), call);
     strided.uses(&target, dest, true);
     let got = target.with(|context, memory| {
-        if let Some(base) = memory.near(target.rank) {
-            let from = base.as_ptr().wrapping_add(target.offset as usize);
-            // SAFETY: the source was looked up for its whole length; the destination is the
-            // caller's.
-            unsafe { copy(from, strided.there, dest.cast(), strided.here, &strided) };
+        let place = (target.rank, target.offset, strided.bytes(strided.there) as u64);
+        let is_near = memory.get_pieces(context, place, |from| {
+            for (here, there) in strided.offsets() {
+                // SAFETY: by the specification the destination is writable.
+                unsafe { from.get(there, dest.cast::<u8>().add(here), strided.element) };
+            }
+        });
+        if is_near {
             return Ok(());
         }
         let bytes = strided.bytes(strided.here);

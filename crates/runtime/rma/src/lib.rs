@@ -23,6 +23,7 @@ pub mod group;
 mod landings;
 mod marks;
 mod meanwhile;
+mod near;
 mod noncontiguous;
 mod numbers;
 mod numeric;
@@ -57,6 +58,7 @@ pub use farside_fabric::{
     Agent, Error, ErrorClass, ExitCause, HandlerId, Link, Node, Op, Rank, Result, Topology,
 };
 pub use group::{BarrierKind, SyncKind};
+pub use near::NearWord;
 pub use noncontiguous::{Patch, Run};
 pub use numeric::Numeric;
 pub use pending::{Pending, Scope, Transfer};
@@ -71,5 +73,5 @@ pub use team::{Detached, Team};
 pub use together::or_free;
 pub use waiting::{AwaitedWord, WaitOptions};
 pub use window::{Own, Window};
-pub use words::{NearWord, Words};
+pub use words::Words;
 pub use world::{World, root_bytes};

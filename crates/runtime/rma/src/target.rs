@@ -60,16 +60,6 @@ impl Context {
         Ok(Target::Near(mapped))
     }
 
-    /// Returns near memory on which the processor's atomics may be used, unless a rank was lost:
-    /// then [`Context::atomic_target`] has to be asked.
-    #[inline(always)]
-    pub(crate) fn direct_target<'s>(&self, segment: &'s Segment, rank: Rank) -> Option<&'s Mapped> {
-        if !self.has_direct_atomics() || self.failures().any_lost() {
-            return None;
-        }
-        segment.near(rank)
-    }
-
     /// Decides where an atomic or a sum goes: near only if those of the processor and of the
     /// fabric exclude each other.
     #[inline(always)]

@@ -1,14 +1,12 @@
 //! Symmetric small words: the raw material of protocols.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use farside_fabric::memory::Look;
-use farside_fabric::{Error, ProbeEvent, Rank, Result, SegmentId, Width};
+use farside_fabric::{Error, ProbeEvent, Rank, Result, SegmentId};
 
 use crate::context::Context;
 use crate::group::call::{Call, Kind};
+use crate::near::NearWord;
 use crate::place::Place;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
@@ -32,42 +30,6 @@ pub struct Words {
     block: Arc<Segment>,
     start: usize,
     count: usize,
-}
-
-/// A word that the processor reaches by itself: for the shortest way of a protocol, on a word that
-/// no rank waits for. Its operations are those of [`Context`] on the same word, and are not
-/// counted.
-pub struct NearWord {
-    word: NonNull<AtomicU64>,
-    /// The memory that it is in.
-    _block: Arc<Segment>,
-}
-
-impl NearWord {
-    #[inline(always)]
-    fn get(&self, context: &Context) -> Option<&AtomicU64> {
-        // Of a loss the long way tells.
-        if context.failures().any_lost() {
-            return None;
-        }
-        context.changed_atomically();
-        // SAFETY: it is in memory that is mapped for as long as the block lives.
-        Some(unsafe { self.word.as_ref() })
-    }
-
-    /// As [`Context::compare_swap`]; `None`, and nothing done, if a rank was lost.
-    #[inline(always)]
-    pub fn compare_swap(&self, context: &Context, expected: u64, desired: u64) -> Option<u64> {
-        let word = self.get(context)?;
-        let swapped = word.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst);
-        Some(swapped.unwrap_or_else(|held| held))
-    }
-
-    /// As [`Context::fetch_add`], likewise.
-    #[inline(always)]
-    pub fn fetch_add(&self, context: &Context, value: u64) -> Option<u64> {
-        Some(self.get(context)?.fetch_add(value, Ordering::SeqCst))
-    }
 }
 
 /// The blocks that a team's words are cut from. Members allocate in the same order, so the same
@@ -119,14 +81,8 @@ impl Words {
 
     /// Returns word `index` of `rank`, if this rank's processor reaches it by itself.
     pub fn near(&self, context: &Context, rank: Rank, index: usize) -> Option<NearWord> {
-        if !context.has_direct_atomics() || index >= self.count {
-            return None;
-        }
         let offset = (self.start + index) as u64 * 8;
-        let Look::Wide(word) = self.block.near(rank)?.look(offset, Width::W64)? else {
-            return None;
-        };
-        Some(NearWord { word: NonNull::from(word), _block: Arc::clone(&self.block) })
+        (index < self.count).then(|| NearWord::new(context, &self.block, rank, offset))?
     }
 
     /// How many words each member has.
