@@ -16,8 +16,10 @@ mod activity;
 mod atomics;
 mod calls;
 mod collective;
+mod completion;
 mod context;
 mod counters;
+mod doing;
 mod failed_calls;
 pub mod group;
 mod landings;
@@ -48,11 +50,12 @@ mod window;
 mod words;
 mod world;
 
-pub use activity::{Doing, PlaceFinder, Purpose};
+pub use activity::{PlaceFinder, Purpose};
 pub use atomics::Fetch;
 pub use collective::nonblocking::{PendingBarrier, PendingReduce};
 pub use context::Context;
 pub use counters::{Counters, PeerCounters};
+pub use doing::Doing;
 pub use failed_calls::FailedCall;
 pub use farside_fabric::{
     Agent, Error, ErrorClass, ExitCause, HandlerId, Link, Node, Op, Rank, Result, Topology,

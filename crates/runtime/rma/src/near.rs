@@ -166,6 +166,34 @@ impl Context {
         count_atomic(at.count);
         Some(held)
     }
+
+    /// Notes that the program has fetched a word of near memory without the fabric, from an address
+    /// of this process: a loop that does so, and finds the word unchanged, lets others run where
+    /// ranks outnumber processors. For interfaces that fetch by themselves; the context's own
+    /// operations do it.
+    #[inline(always)]
+    pub fn note_fetch(&self, at: usize, held: u64) {
+        if self.polling().is_crowded() {
+            self.look_at(at, held);
+        }
+    }
+
+    /// Likewise, of a few bytes.
+    #[inline(always)]
+    pub fn note_fetched_bytes(&self, at: usize, bytes: &[u8]) {
+        if self.polling().is_crowded() && bytes.len() <= size_of::<u64>() {
+            let mut held = [0; size_of::<u64>()];
+            held[..bytes.len()].copy_from_slice(bytes);
+            self.look_at(at, u64::from_ne_bytes(held));
+        }
+    }
+
+    #[inline(never)]
+    fn look_at(&self, at: usize, held: u64) {
+        if self.polling().is_idle(at, held) {
+            self.fabric().relax();
+        }
+    }
 }
 
 /// A part of a rank's memory that an interface looks up once and uses often, by one context: loads

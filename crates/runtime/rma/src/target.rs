@@ -112,7 +112,7 @@ impl<'s> Far<'s> {
         to.check(self.bytes)?;
         at.check(flags.bytes)?;
         self.issue(context, |fabric| fabric.put_signal(to, bytes, at, op))?;
-        context.landings().issue(context, flags.rank, flags.segment, 1);
+        context.note_issued(flags.rank, flags.segment, 1);
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl<'s> Far<'s> {
         context.post_to(self.rank);
         context.note_place();
         let started = start(context.fabric())?;
-        context.landings().issue(context, self.rank, self.segment, 1);
+        context.note_issued(self.rank, self.segment, 1);
         Ok(started)
     }
 }

@@ -12,12 +12,13 @@ use farside_fabric::{
 
 use super::area as at;
 use super::call::{Call, Kind};
-use crate::activity::{Purpose, Waiting};
+use crate::activity::Purpose;
+use crate::doing::{FailureScope, Waiting};
 use crate::place::Place;
 use crate::poison::{Poison, concerns};
 use crate::segment::Segment;
 use crate::team::Team;
-use crate::waiting::{AwaitedWord, FailureScope, WaitOptions};
+use crate::waiting::{AwaitedWord, WaitOptions};
 
 /// How long a wait lasts before it looks at what the others are doing; each further look takes
 /// twice as long to come.
