@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use farside_fabric::{Error, ProbeEvent, Rank, Result, SegmentId};
+use farside_fabric::{ProbeEvent, Rank, SegmentId};
 
 use crate::context::Context;
-use crate::group::call::{Call, Kind};
 use crate::near::NearWord;
 use crate::place::Place;
-use crate::segment::{Segment, Traffic};
-use crate::team::Team;
+use crate::segment::Segment;
 
-const BLOCK_WORDS: usize = 4096;
+pub(crate) const BLOCK_WORDS: usize = 4096;
 
 /// A few 64-bit words on every member of a team, at the same index everywhere.
 ///
@@ -27,9 +25,9 @@ const BLOCK_WORDS: usize = 4096;
 /// ```
 #[must_use = "words that are dropped without `free` stay allocated until the job ends"]
 pub struct Words {
-    block: Arc<Segment>,
-    start: usize,
-    count: usize,
+    pub(crate) block: Arc<Segment>,
+    pub(crate) start: usize,
+    pub(crate) count: usize,
 }
 
 /// The blocks that a team's words are cut from. Members allocate in the same order, so the same
@@ -45,27 +43,6 @@ struct Block {
 }
 
 impl Words {
-    #[track_caller]
-    pub(crate) fn allocate(team: &Team<'_>, count: usize) -> Result<Words> {
-        if count > BLOCK_WORDS {
-            return Err(Error::TooMuch {
-                what: "words of one allocation (use a window)",
-                value: count as u64,
-                limit: BLOCK_WORDS as u64,
-            });
-        }
-        // Checks that all members ask for the same number. It also keeps words that were just
-        // freed, and zeroed by their owners, from being used before all owners have done so.
-        team.meet_for(Call::new(Kind::Words, count))?;
-        let mut pool = team.group().pool.borrow_mut();
-        if let Some(words) = pool.take(count) {
-            return Ok(words);
-        }
-        let segment = Arc::new(team.segment(BLOCK_WORDS as u64 * 8, 8, Traffic::Counted)?);
-        pool.blocks.push(Block { segment, used: vec![false; BLOCK_WORDS].into() });
-        pool.take(count).ok_or_else(|| Error::Internal("a fresh block of words has no room".into()))
-    }
-
     /// Tells a checker of races whether they are the program's.
     pub(crate) fn tell(&self, context: &Context, is_program: bool) {
         let (offset, bytes) = (self.start as u64 * 8, self.count as u64 * 8);
@@ -94,28 +71,21 @@ impl Words {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
-
-    /// Gives the words back. Every member must do so.
-    #[track_caller]
-    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
-        let team = team.into();
-        let mut pool = team.group().pool.borrow_mut();
-        let block = pool.blocks.iter_mut().find(|block| Arc::ptr_eq(&block.segment, &self.block));
-        let Some(block) = block else {
-            return Err(Error::InvalidState(
-                "words are freed by the team that allocated them, not by another".into(),
-            ));
-        };
-        let call = Call::free(self.block.id, self.start as u64 * 8);
-        let flushed = team.flush_and_meet(call)?;
-        block.used[self.start..self.start + self.count].fill(false);
-        self.tell(team.context(), false);
-        team.context().put_own(&self.block, self.start as u64 * 8, &vec![0; self.count * 8])?;
-        flushed
-    }
 }
 
 impl Pool {
+    /// Adds a fresh block.
+    pub(crate) fn add(&mut self, segment: Arc<Segment>) {
+        self.blocks.push(Block { segment, used: vec![false; BLOCK_WORDS].into() });
+    }
+
+    /// Returns whether each of some words is used; `None` if they are none of the pool's.
+    pub(crate) fn used_by(&mut self, words: &Words) -> Option<&mut [bool]> {
+        let is_its = |block: &&mut Block| Arc::ptr_eq(&block.segment, &words.block);
+        let block = self.blocks.iter_mut().find(is_its)?;
+        Some(&mut block.used[words.start..words.start + words.count])
+    }
+
     /// How many words are allocated.
     pub(crate) fn used(&self) -> usize {
         self.blocks.iter().flat_map(|block| &block.used).filter(|&&is_used| is_used).count()
@@ -126,7 +96,7 @@ impl Pool {
     }
 
     /// The first run of free words that is long enough.
-    fn take(&mut self, count: usize) -> Option<Words> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<Words> {
         for block in &mut self.blocks {
             let mut run = 0;
             for at in 0..=BLOCK_WORDS {
