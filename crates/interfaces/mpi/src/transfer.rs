@@ -115,21 +115,10 @@ unsafe extern "C" fn farside_mpi_put_near(
     from: *const u8,
     bytes: u64,
 ) -> c_int {
-    match if_running() {
-        // SAFETY: what the border says of the program's buffer is true. A word is a load and a
-        // store, which the near path must know.
-        Some(runtime)
-            if unsafe {
-                match bytes {
-                    8 => part.put(&runtime.world, offset, from, 8),
-                    _ => part.put(&runtime.world, offset, from, bytes as usize),
-                }
-            } =>
-        {
-            OK
-        }
-        _ => NOT_NEAR,
-    }
+    let Some(runtime) = if_running() else { return NOT_NEAR };
+    // SAFETY: what the border says of the program's buffer is true.
+    let is_done = unsafe { part.put(&runtime.world, offset, from, bytes as usize) };
+    if is_done { OK } else { NOT_NEAR }
 }
 
 /// Gets bytes of near memory, likewise.
@@ -140,18 +129,8 @@ unsafe extern "C" fn farside_mpi_get_near(
     into: *mut u8,
     bytes: u64,
 ) -> c_int {
-    match if_running() {
-        // SAFETY: as above.
-        Some(runtime)
-            if unsafe {
-                match bytes {
-                    8 => part.get(&runtime.world, offset, into, 8),
-                    _ => part.get(&runtime.world, offset, into, bytes as usize),
-                }
-            } =>
-        {
-            OK
-        }
-        _ => NOT_NEAR,
-    }
+    let Some(runtime) = if_running() else { return NOT_NEAR };
+    // SAFETY: as above.
+    let is_done = unsafe { part.get(&runtime.world, offset, into, bytes as usize) };
+    if is_done { OK } else { NOT_NEAR }
 }

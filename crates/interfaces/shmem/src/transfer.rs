@@ -121,8 +121,6 @@ impl Direct {
     /// `source` must be readable for `bytes` bytes.
     #[inline(always)]
     unsafe fn put(&self, source: *const u8, bytes: usize) -> bool {
-        // A word is a load and a store, which the near path must know.
-        let bytes = if bytes == 8 { 8 } else { bytes };
         // SAFETY: by the caller's promise.
         unsafe { self.near.put_and_wake(self.world, self.offset, source, bytes) }
     }
