@@ -54,12 +54,6 @@ impl Strided {
 }
 
 impl Strided {
-    /// Where the elements are, from the first one on: here, and there.
-    fn offsets(&self) -> impl Iterator<Item = (usize, u64)> {
-        let Strided { here, there, count, element } = *self;
-        (0..count).map(move |at| (at * here * element, (at * there * element) as u64))
-    }
-
     /// Tells the checker of races, if there is one, of the elements of this PE.
     fn uses(&self, target: &Target, first: *const c_void, fills: bool) {
         if target.runtime.world.probe().is_some() {
@@ -97,20 +91,12 @@ pub(crate) unsafe fn put(
     strided: &Strided,
 ) -> Result<()> {
     let Place { memory, rank, offset } = *to;
-    let place = (rank, offset, strided.bytes(strided.there) as u64);
-    let is_near = memory.put_pieces_and_wake(context, place, |to| {
-        for (here, there) in strided.offsets() {
-            // SAFETY: by the caller's promise.
-            unsafe { to.put(there, source.add(here), strided.element) };
-        }
-    });
-    if is_near {
-        return Ok(());
-    }
     // SAFETY: by the caller's promise.
     let data = unsafe { slice::from_raw_parts(source, strided.bytes(strided.here)) };
     let to = memory.at(rank, offset);
-    with_patch(strided, |patch| context.put_strided(data, to, patch))
+    with_patch(strided, |patch| context.put_strided(data, to, patch))?;
+    memory.wake_within(context, rank, offset, strided.bytes(strided.there) as u64);
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
@@ -160,16 +146,6 @@ unsafe extern "C" fn farside_shmem_iget(
     check_not_null(dest, strided.bytes(strided.here), call);
     strided.uses(&target, dest, true);
     let got = target.with(|context, memory| {
-        let place = (target.rank, target.offset, strided.bytes(strided.there) as u64);
-        let is_near = memory.get_pieces(context, place, |from| {
-            for (here, there) in strided.offsets() {
-                // SAFETY: by the specification the destination is writable.
-                unsafe { from.get(there, dest.cast::<u8>().add(here), strided.element) };
-            }
-        });
-        if is_near {
-            return Ok(());
-        }
         let bytes = strided.bytes(strided.here);
         // SAFETY: by the specification it is writable, and nothing else uses it meanwhile.
         let into = unsafe { slice::from_raw_parts_mut(dest.cast::<u8>(), bytes) };

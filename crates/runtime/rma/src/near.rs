@@ -77,7 +77,7 @@ impl Context {
     }
 
     #[inline(always)]
-    fn wake_within(&self, mapped: &Mapped, rank: Rank, offset: u64, bytes: u64) {
+    pub(crate) fn wake_within(&self, mapped: &Mapped, rank: Rank, offset: u64, bytes: u64) {
         if mapped.is_watched_within(offset, bytes) {
             self.wake(rank);
         }
@@ -98,51 +98,6 @@ impl Context {
             self.note_fetched_bytes(from.mapped.address(offset), into);
         }
         fits
-    }
-
-    /// Writes pieces among `bytes` bytes, which are counted as one put, and wakes the owner if it
-    /// waits for a word among them; false, and nothing done, if they do not fit.
-    pub(crate) fn put_near_pieces(
-        &self,
-        to: Near<'_>,
-        offset: u64,
-        bytes: u64,
-        put: impl FnOnce(&mut Pieces<'_>),
-    ) -> bool {
-        let moved = self.pieces_of(to, offset, bytes, put);
-        if let Some(moved) = moved {
-            self.write_near();
-            count_put(to.count, moved);
-            self.wake_within(to.mapped, to.rank, offset, bytes);
-        }
-        moved.is_some()
-    }
-
-    /// Reads pieces among `bytes` bytes, which are counted as one get, likewise.
-    pub(crate) fn get_near_pieces(
-        &self,
-        from: Near<'_>,
-        offset: u64,
-        bytes: u64,
-        get: impl FnOnce(&mut Pieces<'_>),
-    ) -> bool {
-        let moved = self.pieces_of(from, offset, bytes, get);
-        if let Some(moved) = moved {
-            count_get(from.count, moved);
-        }
-        moved.is_some()
-    }
-
-    fn pieces_of(
-        &self,
-        near: Near<'_>,
-        offset: u64,
-        bytes: u64,
-        each: impl FnOnce(&mut Pieces<'_>),
-    ) -> Option<u64> {
-        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= near.mapped.bytes());
-        let base = near.mapped.base().as_ptr().wrapping_add(offset as usize);
-        is_inside.then(|| Pieces::of(self, base, bytes, each))
     }
 
     /// Executes an atomic; `None`, and nothing done, if the word is outside or misaligned, or has
@@ -220,7 +175,8 @@ impl NearPart {
     #[must_use]
     pub fn narrowed(self, start: u64, bytes: u64) -> Option<NearPart> {
         let base = self.address(start);
-        self.holds(start, bytes).then_some(NearPart { base, bytes, start, ..self })
+        let is_inside = self.holds(start, bytes);
+        is_inside.then_some(NearPart { base, bytes, start: self.start + start, ..self })
     }
 
     /// Returns a part of this process's own memory, which is not the job's: nobody waits for a word
@@ -373,7 +329,11 @@ impl NearPart {
 
     #[inline(always)]
     fn pieces(&self, context: &Context, each: impl FnOnce(&mut Pieces<'_>)) -> Option<u64> {
-        self.allows(context, 0, 0).then(|| Pieces::of(context, self.base, self.bytes, each))
+        self.allows(context, 0, 0).then(|| {
+            let mut pieces = Pieces { context, part: self, moved: 0 };
+            each(&mut pieces);
+            pieces.moved
+        })
     }
 
     /// Executes an atomic, and returns what the word held before; `None`, and nothing done, if
@@ -418,31 +378,17 @@ impl NearPart {
 /// The pieces of one transfer to or from near memory.
 pub struct Pieces<'c> {
     context: &'c Context,
-    base: *mut u8,
-    bytes: u64,
+    part: &'c NearPart,
     moved: u64,
 }
 
 impl Pieces<'_> {
-    /// Has pieces moved; returns how many bytes they have together.
-    #[inline(always)]
-    pub(crate) fn of(
-        context: &Context,
-        base: *mut u8,
-        bytes: u64,
-        each: impl FnOnce(&mut Pieces<'_>),
-    ) -> u64 {
-        let mut pieces = Pieces { context, base, bytes, moved: 0 };
-        each(&mut pieces);
-        pieces.moved
-    }
-
     #[inline(always)]
     fn take(&mut self, offset: u64, bytes: usize) -> Option<*mut u8> {
-        let fits = bytes as u64 <= self.bytes && offset <= self.bytes - bytes as u64;
-        debug_assert!(fits, "{bytes} bytes at {offset} of {}", self.bytes);
+        let fits = self.part.holds(offset, bytes as u64);
+        debug_assert!(fits, "{bytes} bytes at {offset} of {}", self.part.bytes);
         self.moved += bytes as u64;
-        fits.then(|| self.base.wrapping_add(offset as usize))
+        fits.then(|| self.part.address(offset))
     }
 
     /// Writes bytes, which must fit.

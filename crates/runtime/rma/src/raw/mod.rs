@@ -196,29 +196,13 @@ impl Memory {
         whole.narrowed(start, bytes)
     }
 
-    /// Has pieces of a rank's part written from `offset` on, as [`Memory::put_and_wake`] writes one
-    /// run of `bytes` bytes; false, and nothing done, if a plain store does not reach it.
-    pub fn put_pieces_and_wake(
-        &self,
-        context: &Context,
-        (rank, offset, bytes): (Rank, u64, u64),
-        put: impl FnOnce(&mut Pieces<'_>),
-    ) -> bool {
-        let Ok(offset) = self.within(rank, offset, bytes) else { return false };
-        let near = context.direct_target(&self.segment, rank);
-        near.is_some_and(|near| context.put_near_pieces(near, offset, bytes, put))
-    }
-
-    /// Has pieces of a rank's part read from `offset` on, likewise.
-    pub fn get_pieces(
-        &self,
-        context: &Context,
-        (rank, offset, bytes): (Rank, u64, u64),
-        get: impl FnOnce(&mut Pieces<'_>),
-    ) -> bool {
-        let Ok(offset) = self.within(rank, offset, bytes) else { return false };
-        let near = context.direct_target(&self.segment, rank);
-        near.is_some_and(|near| context.get_near_pieces(near, offset, bytes, get))
+    /// Wakes a rank as [`Memory::put_and_wake`] does: for puts of another kind.
+    pub fn wake_within(&self, context: &Context, rank: Rank, offset: u64, bytes: u64) {
+        if let Ok(offset) = self.within(rank, offset, bytes)
+            && let Some(mapped) = self.segment.near(rank)
+        {
+            context.wake_within(mapped, rank, offset, bytes);
+        }
     }
 
     #[inline(never)]
