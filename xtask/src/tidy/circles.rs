@@ -21,7 +21,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("ofi", 2),
     ("python", 10),
     ("races", 8),
-    ("rma", 21),
     ("shm", 6),
     ("shmem", 8),
     ("sim", 16),

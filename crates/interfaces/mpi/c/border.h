@@ -146,18 +146,7 @@ static inline const struct farside_mpi_near *near_of(const struct window *window
     if (window->near == NULL || rank < 0 || rank >= window->communicator->size)
         return NULL;
     const struct farside_mpi_near *near = &window->near[rank];
-    return near->start != NULL && *near->open ? near : NULL;
-}
-
-/* transfer.c */
-extern bool has_stored;     /* whether this process has stored to near memory, and not said so */
-
-static inline void note_stores(void)
-{
-    if (has_stored) {
-        has_stored = false;
-        farside_mpi_note_stores();
-    }
+    return near->part != NULL && *near->open ? near : NULL;
 }
 
 #endif

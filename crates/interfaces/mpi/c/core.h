@@ -66,15 +66,11 @@ int farside_mpi_window(void *team, const struct farside_mpi_part *parts, void **
 /* The shortest way to a member's part, if there is but one thread. */
 enum { IS_LOCKED = 1 };
 struct farside_mpi_near {
-    char *start;            /* in this process, or null */
-    uint64_t bytes;
+    const void *part;       /* null if loads and stores do not reach it */
     int64_t unit;
     const uint8_t *open;    /* not zero while operations may begin at once; see IS_LOCKED */
 };
 int farside_mpi_window_near(const void *window, struct farside_mpi_near *near);
-void farside_mpi_note_stores(void);
-/* Says that the border has got bytes of near memory by itself, where ranks outnumber processors. */
-void farside_mpi_note_fetch(const void *near, const void *got, uint64_t bytes);
 /* Completes what this process has put through any window; if it fails, the others still wait. */
 int farside_mpi_window_complete(void *window);
 /* Returns when all members have called it. */
@@ -119,6 +115,8 @@ int farside_mpi_get(void *window, const struct farside_mpi_buffer *into,
 
 /* What is returned by functions for near memory alone: the long way is to be gone. */
 enum { NOT_NEAR = -1 };
+int farside_mpi_put_near(const void *part, uint64_t offset, const void *from, uint64_t bytes);
+int farside_mpi_get_near(const void *part, uint64_t offset, void *into, uint64_t bytes);
 
 /* Numbers and operations, in the order of farside's codes; numbers from LONG_DOUBLE on are the
  * border's alone. */

@@ -5,7 +5,6 @@
 /* The code of a call that may wait. */
 #define WAITS(code, call) \
     int code; \
-    note_stores(); \
     if (counts_waits) { \
         begin_wait(); \
         code = call; \
@@ -102,7 +101,6 @@ static inline bool flush_near(const struct window *window, int rank)
     const struct farside_mpi_near *near = near_of(window, rank);
     if (near == NULL || !(*near->open & IS_LOCKED) || counts_waits)
         return false;
-    note_stores();
     return farside_mpi_flush_near(window->core, rank) == 0;
 }
 

@@ -1,5 +1,4 @@
 /* Puts, gets and accumulates. */
-#include <string.h>
 #include "border.h"
 
 typedef long long count_t;
@@ -42,12 +41,10 @@ static int check_target(const struct call *call, int rank, MPI_Aint disp)
     return MPI_SUCCESS;
 }
 
-bool has_stored;
-
-/* Where bytes of a member's part are in this process, if it is near, they are inside, and the type
- * is the one that was used last and has no gaps: the shortest way. */
-static inline char *find_near(const struct window *window, count_t count, MPI_Datatype type,
-                              int rank, MPI_Aint disp, uint64_t *bytes)
+/* A member's part if it is near and the type is the one that was used last and has no gaps, and
+ * which bytes of it are meant: the shortest way. */
+static inline const void *find_near(const struct window *window, count_t count, MPI_Datatype type,
+                                    int rank, MPI_Aint disp, uint64_t *offset, uint64_t *bytes)
 {
     const struct type_entry *last = last_type;
     int64_t at;
@@ -55,10 +52,10 @@ static inline char *find_near(const struct window *window, count_t count, MPI_Da
     if (near == NULL || last == NULL || last->type != type || !last->exact.is_flat || count < 0
         || __builtin_mul_overflow(disp, near->unit, &at))
         return NULL;
+    /* What is negative is beyond the end. */
+    *offset = (uint64_t)at;
     *bytes = last->exact.size * (uint64_t)count;
-    if (at < 0 || (uint64_t)at > near->bytes || *bytes > near->bytes - (uint64_t)at)
-        return NULL;
-    return near->start + at;
+    return near->part;
 }
 
 /* Combines numbers of one piece with near memory, by the shortest way; false if that cannot be, and
@@ -78,14 +75,6 @@ static inline bool combine_near(const struct window *window, const void *origin,
         return false;
     count_operation(bytes);
     return true;
-}
-
-static inline void copy(void *to, const void *from, uint64_t bytes)
-{
-    if (bytes == 8)
-        __builtin_memcpy(to, from, 8);
-    else
-        memmove(to, from, bytes);
 }
 
 /* A get that is waited for is over when the call returns. */
@@ -209,13 +198,12 @@ static int complete_request(int error, MPI_Request *request)
         if (window == NULL) \
             return REAL(MPI_Put##suffix)(origin, origin_count, origin_type, rank, disp, \
                                     target_count, target_type, win); \
-        uint64_t bytes; \
-        char *near = origin_type != target_type || origin_count != target_count ? NULL \
-                     : find_near(window, origin_count, origin_type, rank, disp, &bytes); \
-        if (near != NULL) { \
-            has_stored = true; \
+        uint64_t at, bytes; \
+        const void *near = origin_type != target_type || origin_count != target_count ? NULL \
+                           : find_near(window, origin_count, origin_type, rank, disp, &at, \
+                                       &bytes); \
+        if (near != NULL && farside_mpi_put_near(near, at, origin, bytes) == 0) { \
             count_operation(bytes); \
-            copy(near, origin, bytes); \
             return MPI_SUCCESS; \
         } \
         return move(PUT, "MPI_Put", window, origin, origin_count, origin_type, rank, disp, \
@@ -229,14 +217,12 @@ static int complete_request(int error, MPI_Request *request)
         if (window == NULL) \
             return REAL(MPI_Get##suffix)(origin, origin_count, origin_type, rank, disp, \
                                     target_count, target_type, win); \
-        uint64_t bytes; \
-        char *near = origin_type != target_type || origin_count != target_count ? NULL \
-                     : find_near(window, origin_count, origin_type, rank, disp, &bytes); \
-        if (near != NULL) { \
+        uint64_t at, bytes; \
+        const void *near = origin_type != target_type || origin_count != target_count ? NULL \
+                           : find_near(window, origin_count, origin_type, rank, disp, &at, \
+                                       &bytes); \
+        if (near != NULL && farside_mpi_get_near(near, at, origin, bytes) == 0) { \
             count_operation(bytes); \
-            copy(origin, near, bytes); \
-            if (yields) \
-                farside_mpi_note_fetch(near, origin, bytes); \
             return MPI_SUCCESS; \
         } \
         return move(GET, "MPI_Get", window, origin, origin_count, origin_type, rank, disp, \

@@ -11,7 +11,7 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 
-use farside::raw::{self, Accumulate, Number, Piece};
+use farside::raw::{self, Accumulate, Number};
 use farside::{Op, Place, Rank, Result};
 
 use crate::layout::{Type, unpack};
@@ -240,14 +240,9 @@ fn combine_near(
     data: &[u8],
     old: Option<&mut [u8]>,
 ) -> c_int {
-    let bytes = old.as_ref().map_or(data.len(), |old| old.len()) as u64;
-    let Some((owner, offset)) = part.near_of_job(displacement, bytes) else { return NOT_NEAR };
-    let Some(mapped) = runtime.heap().memory.mapped(owner) else { return NOT_NEAR };
-    let at = Piece { offset, bytes };
-    match raw::accumulate_mapped(&runtime.world, accumulate, data, mapped, at, old) {
-        true => OK,
-        // Misaligned, and nothing was done.
-        false => NOT_NEAR,
+    match part.near_at(displacement) {
+        Some((near, at)) if near.accumulate(&runtime.world, accumulate, data, at, old) => OK,
+        _ => NOT_NEAR,
     }
 }
 

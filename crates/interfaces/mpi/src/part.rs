@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use farside::raw::{Memory, Request};
+use farside::raw::{Memory, NearPart, Pieces, Request};
 use farside::{Error, Rank, Result};
 
 use crate::foreign::{self, Piece, Way};
@@ -34,15 +34,16 @@ pub(crate) struct Part {
     unit: i64,
     bytes: u64,
     pub(crate) place: PlaceOf,
+    /// Its memory, if loads and stores reach it.
+    near: Option<NearPart>,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum PlaceOf {
-    /// In the heap, from an offset of a rank's part on; and where that is in this process, or null.
+    /// In the heap, from an offset of a rank's part on.
     Heap {
         owner: Rank,
         offset: u64,
-        near: *mut u8,
     },
     Own {
         start: *mut u8,
@@ -70,12 +71,7 @@ impl Part {
         let world = &runtime.world;
         let (rank, owner) = (Rank(info.rank), Rank(info.owner));
         let place = match info.kind {
-            OF_JOB => {
-                let near = runtime.heap().near(owner).map_or(std::ptr::null_mut(), |base| {
-                    base.as_ptr().wrapping_add(info.start as usize)
-                });
-                PlaceOf::Heap { owner, offset: info.start, near }
-            }
+            OF_JOB => PlaceOf::Heap { owner, offset: info.start },
             OF_PROCESS if rank == world.rank() => {
                 PlaceOf::Own { start: std::ptr::with_exposed_provenance_mut(info.start as usize) }
             }
@@ -85,7 +81,18 @@ impl Part {
             },
             other => return Err(Error::Internal(format!("a part of kind {other}"))),
         };
-        Ok(Part { rank, unit: info.unit.into(), bytes: info.bytes, place })
+        let near = match place {
+            PlaceOf::Heap { owner, offset } => {
+                let whole = runtime.heap().memory.near_part(world, owner);
+                whole.and_then(|whole| whole.narrowed(offset, info.bytes))
+            }
+            // SAFETY: what the members say of their own windows is true.
+            PlaceOf::Own { start } => {
+                Some(unsafe { NearPart::of_process(world, start, info.bytes) })
+            }
+            _ => None,
+        };
+        Ok(Part { rank, unit: info.unit.into(), bytes: info.bytes, place, near })
     }
 
     pub(crate) fn owner(&self) -> Rank {
@@ -95,32 +102,21 @@ impl Part {
         }
     }
 
-    /// Returns where it begins in this process; null if loads and stores do not reach it, or if it
-    /// is all of the process's memory.
-    pub(crate) fn near(&self) -> *mut u8 {
-        match self.place {
-            PlaceOf::Heap { near, .. } => near,
-            PlaceOf::Own { start } => start,
-            _ => std::ptr::null_mut(),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    /// Returns its memory, if loads and stores reach it and it is not all of the process's.
+    #[inline(always)]
+    pub(crate) fn near(&self) -> Option<&NearPart> {
+        self.near.as_ref().filter(|near| !near.base().is_null())
     }
 
     pub(crate) fn unit(&self) -> i64 {
         self.unit
     }
 
-    /// Returns the owner of the job's memory that bytes from a displacement on are in, and their
-    /// offset there, if this process maps it.
+    /// Returns its memory, likewise, and the offset in it of a displacement.
     #[inline(always)]
-    pub(crate) fn near_of_job(&self, displacement: i64, bytes: u64) -> Option<(Rank, u64)> {
-        let PlaceOf::Heap { owner, offset, near } = self.place else { return None };
+    pub(crate) fn near_at(&self, displacement: i64) -> Option<(&NearPart, u64)> {
         let at = u64::try_from(displacement.checked_mul(self.unit)?).ok()?;
-        let is_inside = at <= self.bytes && bytes <= self.bytes - at;
-        (is_inside && !near.is_null()).then(|| (owner, offset + at))
+        Some((self.near()?, at))
     }
 
     /// Checks that a layout lies inside.
@@ -183,19 +179,16 @@ impl Target<'_> {
         self.layout.iter().map(move |run| Run { offset: at.wrapping_add(run.offset), ..run })
     }
 
-    /// Where the part begins in this process, if loads and stores reach it.
-    pub(crate) fn near(&self) -> Option<*mut u8> {
-        match self.part.place {
-            PlaceOf::Heap { near, .. } if !near.is_null() => Some(near),
-            PlaceOf::Own { start } => Some(start),
-            _ => None,
-        }
+    /// An offset of the layout, as one in the part.
+    #[inline(always)]
+    fn offset(&self, there: i64) -> u64 {
+        self.at.wrapping_add(there) as u64
     }
 
     /// The first byte, as an offset of the memory of the job, if it is that.
     pub(crate) fn in_heap(&self, run: Run) -> Option<(Rank, u64)> {
         match self.part.place {
-            PlaceOf::Heap { owner, offset, .. } => {
+            PlaceOf::Heap { owner, offset } => {
                 Some((owner, offset.wrapping_add(self.at.wrapping_add(run.offset) as u64)))
             }
             _ => None,
@@ -233,19 +226,13 @@ impl Target<'_> {
         base: *const u8,
         from: &Layout<'_>,
     ) -> Result<()> {
-        if let Some(near) = self.near() {
-            let to = near.wrapping_offset(self.at as isize);
-            runtime.world.note_stores();
+        let put = |to: &mut Pieces<'_>| {
             in_step(from, &self.layout, |here, there, bytes| {
-                // SAFETY: by the caller's promise; the target was found inside.
-                unsafe {
-                    copy(
-                        base.wrapping_offset(here as isize),
-                        to.wrapping_offset(there as isize),
-                        bytes,
-                    );
-                }
+                // SAFETY: by the caller's promise.
+                unsafe { to.put(self.offset(there), base.wrapping_offset(here as isize), bytes) };
             });
+        };
+        if self.part.near.as_ref().is_some_and(|near| near.put_pieces(&runtime.world, put)) {
             return Ok(());
         }
         // SAFETY: by the caller's promise.
@@ -269,7 +256,7 @@ impl Target<'_> {
     pub(crate) fn put_packed(&self, runtime: &Runtime, packed: &[u8]) -> Result<()> {
         let target = self.first(packed.len());
         match self.part.place {
-            PlaceOf::Heap { owner, offset, .. } => {
+            PlaceOf::Heap { owner, offset } => {
                 target.put_far(runtime, &runtime.heap().memory, owner, offset, packed)
             }
             PlaceOf::Own { start } => {
@@ -339,13 +326,13 @@ impl Target<'_> {
         base: *mut u8,
         into: &Layout<'_>,
     ) -> Result<Option<Request>> {
-        let PlaceOf::Heap { owner, offset, near } = self.part.place else { return Ok(None) };
+        let PlaceOf::Heap { owner, offset } = self.part.place else { return Ok(None) };
         let (Some(here), Some(there)) = (into.contiguous(), self.layout.contiguous()) else {
             return Ok(None);
         };
         // Another thread could wait for the request of this one.
         let bytes = here.bytes.min(there.bytes);
-        if !near.is_null() || bytes == 0 || runtime.has_threads() {
+        if self.part.near.is_some() || bytes == 0 || runtime.has_threads() {
             return Ok(None);
         }
         let from = offset.wrapping_add(self.at as u64).wrapping_add(there.offset as u64);
@@ -366,19 +353,13 @@ impl Target<'_> {
         base: *mut u8,
         into: &Layout<'_>,
     ) -> Result<()> {
-        if let Some(near) = self.near() {
-            let from = near.wrapping_offset(self.at as isize);
+        let get = |from: &mut Pieces<'_>| {
             in_step(into, &self.layout, |here, there, bytes| {
-                let (there, here) =
-                    (from.wrapping_offset(there as isize), base.wrapping_offset(here as isize));
-                // SAFETY: by the caller's promise; the target was found inside.
-                unsafe { copy(there, here, bytes) };
-                if bytes > 0 {
-                    // SAFETY: it was just written.
-                    let got = unsafe { slice::from_raw_parts(here, bytes) };
-                    runtime.world.note_fetched_bytes(there.addr(), got);
-                }
+                // SAFETY: by the caller's promise.
+                unsafe { from.get(self.offset(there), base.wrapping_offset(here as isize), bytes) };
             });
+        };
+        if self.part.near.as_ref().is_some_and(|near| near.get_pieces(&runtime.world, get)) {
             return Ok(());
         }
         if let Some(run) = into.contiguous()
@@ -399,7 +380,7 @@ impl Target<'_> {
 
     pub(crate) fn get_packed(&self, runtime: &Runtime, into: &mut [u8]) -> Result<()> {
         match self.part.place {
-            PlaceOf::Heap { owner, offset, .. } => {
+            PlaceOf::Heap { owner, offset } => {
                 let memory = &runtime.heap().memory;
                 let base = offset.wrapping_add(self.at as u64);
                 if let Some(run) = self.layout.contiguous() {
@@ -434,23 +415,6 @@ impl Target<'_> {
 #[cold]
 fn lost(runtime: &Runtime, error: Error) -> Error {
     foreign::explain(error, |rank| runtime.world.loss_among([rank]))
-}
-
-/// Copies bytes; both sides may be the same memory. A word is one load and one store.
-///
-/// # Safety
-///
-/// So many bytes must be readable at the one and writable at the other.
-#[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        match bytes {
-            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
-            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-            _ => to.copy_from(from, bytes),
-        }
-    }
 }
 
 /// The bytes of a buffer in one piece: as they lie, or copied.

@@ -3,10 +3,12 @@
 use std::ffi::{c_int, c_void};
 
 use farside::Result;
+use farside::raw::NearPart;
 
 use crate::layout::{Layout, Type};
 use crate::part::Target;
 use crate::runtime::{Runtime, if_running};
+use crate::status::OK;
 use crate::window::{Window, on};
 
 /// A buffer of the caller: elements of a type.
@@ -105,22 +107,30 @@ unsafe extern "C" fn farside_mpi_get(
 /// nothing is to be done first: the caller goes the long way.
 pub(crate) const NOT_NEAR: c_int = -1;
 
-/// Says that the border has got bytes of near memory by itself, which are at `got` now.
+/// Puts bytes to near memory from an offset on, or returns [`NOT_NEAR`].
 #[unsafe(no_mangle)]
-unsafe extern "C" fn farside_mpi_note_fetch(near: *const c_void, got: *const c_void, bytes: u64) {
-    // With several threads the context is another's at this moment.
-    let Some(runtime) = if_running().filter(|runtime| !runtime.has_threads()) else { return };
-    if bytes > 0 && bytes <= size_of::<u64>() as u64 {
-        // SAFETY: the border has just written them.
-        let got = unsafe { std::slice::from_raw_parts(got.cast(), bytes as usize) };
-        runtime.world.note_fetched_bytes(near.addr(), got);
-    }
+unsafe extern "C" fn farside_mpi_put_near(
+    part: &NearPart,
+    offset: u64,
+    from: *const u8,
+    bytes: u64,
+) -> c_int {
+    let Some(runtime) = if_running() else { return NOT_NEAR };
+    // SAFETY: what the border says of the program's buffer is true.
+    let is_done = unsafe { part.put(&runtime.world, offset, from, bytes as usize) };
+    if is_done { OK } else { NOT_NEAR }
 }
 
-/// Says that the border has stored to near memory by itself.
+/// Gets bytes of near memory, likewise.
 #[unsafe(no_mangle)]
-extern "C" fn farside_mpi_note_stores() {
-    if let Some(runtime) = if_running() {
-        runtime.world.note_stores();
-    }
+unsafe extern "C" fn farside_mpi_get_near(
+    part: &NearPart,
+    offset: u64,
+    into: *mut u8,
+    bytes: u64,
+) -> c_int {
+    let Some(runtime) = if_running() else { return NOT_NEAR };
+    // SAFETY: as above.
+    let is_done = unsafe { part.get(&runtime.world, offset, into, bytes as usize) };
+    if is_done { OK } else { NOT_NEAR }
 }

@@ -6,6 +6,7 @@ use std::ptr;
 use std::slice;
 
 use farside::epoch::{self, Options};
+use farside::raw::NearPart;
 use farside::{Error, Rank, Result};
 
 use crate::gets::Gets;
@@ -155,10 +156,9 @@ unsafe extern "C" fn farside_mpi_window(
 
 /// A member's part as the border needs it for the shortest way to memory.
 #[repr(C)]
-struct NearPart {
-    /// Where it begins in this process, or null.
-    start: *mut u8,
-    bytes: u64,
+struct Near {
+    /// Its memory, if loads and stores reach it, or null.
+    part: *const NearPart,
     unit: i64,
     /// Not zero while operations on it may begin at once.
     open: *const u8,
@@ -174,11 +174,12 @@ unsafe extern "C" fn farside_mpi_window_near(window: *const c_void, near: *mut c
     }
     for (at, part) in window.parts.iter().enumerate() {
         let Ok(flags) = window.epochs.flags(part.rank) else { return 0 };
-        let (start, open) = (part.near(), flags.as_ptr().cast_const());
-        let entry = NearPart { start, bytes: part.bytes(), unit: part.unit(), open };
-        // SAFETY: the border passes room for as many as there are members; the flags stay where
-        // they are until the window is freed.
-        unsafe { near.cast::<NearPart>().add(at).write(entry) };
+        let open = flags.as_ptr().cast_const();
+        let entry =
+            Near { part: part.near().map_or(ptr::null(), ptr::from_ref), unit: part.unit(), open };
+        // SAFETY: the border passes room for as many as there are members; parts and flags stay
+        // where they are until the window is freed.
+        unsafe { near.cast::<Near>().add(at).write(entry) };
     }
     1
 }

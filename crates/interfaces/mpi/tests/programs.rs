@@ -19,6 +19,8 @@ mod generated;
 mod known;
 #[path = "programs/standard.rs"]
 mod standard;
+#[path = "programs/viewers.rs"]
+mod viewers;
 
 use known::{FAILURES_OF_MPI, KNOWN_FAILURES, Known};
 

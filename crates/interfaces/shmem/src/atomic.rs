@@ -67,9 +67,6 @@ fn at_once(
     op: Atomic,
 ) -> Option<u64> {
     let direct = Direct::find(ctx, dest, bytes, pe)?;
-    if !direct.has_atomics() {
-        return None;
-    }
     match bytes {
         8 => direct.atomic(Width::W64, op),
         4 => direct.atomic(Width::W32, op),

@@ -57,7 +57,7 @@ impl Heap {
         let taken: u64 =
             self.chunks.iter().map(|chunk| chunk.bytes.next_multiple_of(ALIGN_MAX)).sum();
         let start = aligned(&memory, all.context().rank(), bytes as usize, taken as usize);
-        if regions.add(start, bytes as usize, memory, Holds::Blocks) {
+        if regions.add(all.context(), start, bytes as usize, memory, Holds::Blocks) {
             self.chunks.push(Chunk { start, bytes, blocks: Blocks::new(bytes) });
         }
         Ok(())

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use farside::fabric::{Mapped, watch_bits};
-use farside::raw::Memory;
+use farside::raw::{Memory, NearPart};
+use farside::{Context, Rank};
 
 /// A run of addresses of this PE that are symmetric objects.
 pub(crate) struct Region {
@@ -14,8 +14,8 @@ pub(crate) struct Region {
     bytes: usize,
     /// The same objects on all PEs; the offset of an address here is its offset there.
     pub(crate) memory: Memory,
-    /// The parts of all PEs, by PE.
-    near: Box<[Near]>,
+    /// The parts of all PEs, by PE, if loads and stores reach them.
+    near: Box<[Option<NearPart>]>,
     holds: Holds,
 }
 
@@ -26,68 +26,18 @@ pub(crate) enum Holds {
     Blocks,
 }
 
-/// A PE's part, if loads and stores reach it. All pointers belong to the region's memory.
-#[derive(Clone, Copy)]
-pub(crate) struct Near {
-    /// Where it begins; null if it is out of reach.
-    base: *mut u8,
-    /// Zero while the PE waits for no word.
-    watched: *const AtomicU64,
-    /// What is added to an offset before its watch bits are computed.
-    salt: u64,
-    mapped: *const Mapped,
-}
-
-static UNWATCHED: AtomicU64 = AtomicU64::new(0);
-
-impl Near {
-    fn new(mapped: Option<&Mapped>) -> Near {
-        let Some(mapped) = mapped else {
-            return Near {
-                base: ptr::null_mut(),
-                watched: &UNWATCHED,
-                salt: 0,
-                mapped: ptr::null(),
-            };
-        };
-        let watched = mapped.watched().map_or(&raw const UNWATCHED, |word| word.as_ptr());
-        Near { base: mapped.base().as_ptr(), watched, salt: mapped.salt(), mapped }
-    }
-
-    /// Returns the address of an offset, which must be inside.
-    #[inline]
-    pub(crate) fn at(&self, offset: u64) -> *mut u8 {
-        self.base.wrapping_add(offset as usize)
-    }
-
-    /// Returns whether the PE may be asleep in a wait for the aligned word of 64 bits at `offset`.
-    /// One that falls asleep at this moment may be missed.
-    #[inline]
-    pub(crate) fn is_word_watched(&self, offset: u64) -> bool {
-        // SAFETY: it belongs to the region's memory, which is held.
-        let watched = unsafe { &*self.watched }.load(Ordering::Relaxed);
-        let bits = watch_bits(self.salt.wrapping_add(offset));
-        watched & bits == bits
-    }
-
-    #[inline]
-    pub(crate) fn mapped(&self) -> &'static Mapped {
-        // SAFETY: it is not null where there is a base, and belongs to the region's memory, which
-        // is held until the job is over.
-        unsafe { &*self.mapped }
-    }
-}
-
 impl Region {
-    fn new(start: usize, bytes: usize, memory: Memory, holds: Holds) -> Region {
-        let near = memory.members().iter().map(|&rank| Near::new(memory.mapped(rank))).collect();
+    fn new(context: &Context, start: usize, bytes: usize, memory: Memory, holds: Holds) -> Region {
+        let near = |&rank: &Rank| memory.near_part(context, rank);
+        let near = memory.members().iter().map(near).collect();
         Region { start, bytes, memory, near, holds }
     }
 
-    /// Returns the part of a PE of the world, if loads and stores reach it.
+    /// Returns the part of a PE of the world, if loads and stores reach it: for the default context
+    /// and the only thread.
     #[inline]
-    pub(crate) fn near(&self, pe: usize) -> Option<Near> {
-        self.near.get(pe).copied().filter(|near| !near.base.is_null())
+    pub(crate) fn near(&self, pe: usize) -> Option<&NearPart> {
+        self.near.get(pe)?.as_ref()
     }
 
     fn offset(&self, address: usize) -> u64 {
@@ -122,7 +72,8 @@ const REGIONS: usize = 128;
 /// Programs use few objects at a time.
 const RECENT: usize = 4;
 
-// SAFETY: a memory is a handle on mapped pages and numbers that never change.
+// SAFETY: a memory is a handle on mapped pages and numbers that never change. The near parts change
+// as they count, and are used by programs of one thread alone.
 unsafe impl Sync for Region {}
 // SAFETY: as above.
 unsafe impl Send for Region {}
@@ -141,12 +92,18 @@ impl Regions {
     }
 
     /// Adds a region of `bytes` addresses from `start` on; false if there are too many.
-    pub(crate) fn add(&self, start: usize, bytes: usize, memory: Memory, holds: Holds) -> bool {
+    pub(crate) fn add(
+        &self,
+        context: &Context,
+        start: usize,
+        bytes: usize,
+        memory: Memory,
+        holds: Holds,
+    ) -> bool {
         let at = self.count.load(Ordering::Relaxed);
-        let added = self
-            .slots
-            .get(at)
-            .is_some_and(|slot| slot.set(Region::new(start, bytes, memory, holds)).is_ok());
+        let added = self.slots.get(at).is_some_and(|slot| {
+            slot.set(Region::new(context, start, bytes, memory, holds)).is_ok()
+        });
         if added {
             self.count.store(at + 1, Ordering::Release);
         }

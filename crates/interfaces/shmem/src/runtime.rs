@@ -29,8 +29,6 @@ pub(crate) struct Runtime {
     pub(crate) environment: Environment,
     /// The level of threads that the program was given.
     threads: c_int,
-    /// Whether the processor's atomics and those of the network exclude each other.
-    pub(crate) has_direct_atomics: bool,
     pub(crate) all: Box<[Rank]>,
     pub(crate) regions: Regions,
     pub(crate) heap: Mutex<Heap>,
@@ -181,7 +179,6 @@ fn start(requested: c_int, call: Call) -> Runtime {
     let default = Ctx::of_world(has_threads);
     world.barrier().or_exit(call);
     Runtime {
-        has_direct_atomics: world.job().caps.cpu_coherent,
         world,
         environment,
         threads,

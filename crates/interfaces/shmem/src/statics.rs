@@ -54,7 +54,7 @@ pub(crate) fn share(world: &World, regions: &Regions) -> Result<()> {
         // SAFETY: the pages belong to a loaded object, and are writable; no thread of the program
         // runs yet that would write them, and this library's data is elsewhere.
         unsafe { farside_interop::lay_over(&memory, world.rank(), start)? };
-        if !regions.add(range.start, bytes, memory, Holds::Statics) {
+        if !regions.add(world, range.start, bytes, memory, Holds::Statics) {
             return Err(Error::TooMuch {
                 what: "shared libraries with data of their own",
                 value: bytes as u64,

@@ -53,21 +53,6 @@ impl Strided {
     }
 }
 
-/// Copies elements between two places of this process.
-///
-/// # Safety
-///
-/// Both must be valid for all elements at their stride.
-unsafe fn copy(from: *const u8, from_stride: usize, to: *mut u8, to_stride: usize, it: &Strided) {
-    for at in 0..it.count {
-        // SAFETY: by the caller's promise.
-        unsafe {
-            let from = from.add(at * from_stride * it.element);
-            from.copy_to(to.add(at * to_stride * it.element), it.element);
-        }
-    }
-}
-
 impl Strided {
     /// Tells the checker of races, if there is one, of the elements of this PE.
     fn uses(&self, target: &Target, first: *const c_void, fills: bool) {
@@ -106,17 +91,12 @@ pub(crate) unsafe fn put(
     strided: &Strided,
 ) -> Result<()> {
     let Place { memory, rank, offset } = *to;
-    if let Some(base) = memory.near(rank) {
-        let there = base.as_ptr().wrapping_add(offset as usize);
-        // SAFETY: by the caller's promise, and the target was looked up for its whole length.
-        unsafe { copy(source, strided.here, there, strided.there, strided) };
-        memory.wrote(context, rank, offset, strided.bytes(strided.there) as u64);
-        return Ok(());
-    }
     // SAFETY: by the caller's promise.
     let data = unsafe { slice::from_raw_parts(source, strided.bytes(strided.here)) };
     let to = memory.at(rank, offset);
-    with_patch(strided, |patch| context.put_strided(data, to, patch))
+    with_patch(strided, |patch| context.put_strided(data, to, patch))?;
+    memory.wake_within(context, rank, offset, strided.bytes(strided.there) as u64);
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
@@ -166,13 +146,6 @@ unsafe extern "C" fn farside_shmem_iget(
     check_not_null(dest, strided.bytes(strided.here), call);
     strided.uses(&target, dest, true);
     let got = target.with(|context, memory| {
-        if let Some(base) = memory.near(target.rank) {
-            let from = base.as_ptr().wrapping_add(target.offset as usize);
-            // SAFETY: the source was looked up for its whole length; the destination is the
-            // caller's.
-            unsafe { copy(from, strided.there, dest.cast(), strided.here, &strided) };
-            return Ok(());
-        }
         let bytes = strided.bytes(strided.here);
         // SAFETY: by the specification it is writable, and nothing else uses it meanwhile.
         let into = unsafe { slice::from_raw_parts_mut(dest.cast::<u8>(), bytes) };

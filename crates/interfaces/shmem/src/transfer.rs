@@ -2,16 +2,15 @@
 
 use std::ffi::{c_int, c_void};
 use std::slice;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use farside::fabric::{Atomic, Width};
-use farside::raw::Request;
+use farside::raw::{NearPart, Request};
 use farside::{Context, Rank, Result};
 
 use crate::context::{Ctx, CtxHandle, context};
 use crate::exit::{self, Call, OrExit};
 use crate::races::{self, Told, Use};
-use crate::region::{Near, Region};
+use crate::region::Region;
 use crate::runtime::{Runtime, if_running, runtime};
 
 pub(crate) struct Target {
@@ -89,11 +88,11 @@ impl Target {
 }
 
 /// A symmetric object that this PE's processor reaches.
+#[derive(Clone, Copy)]
 pub(crate) struct Direct {
-    runtime: &'static Runtime,
-    near: Near,
+    world: &'static Context,
+    near: &'static NearPart,
     offset: u64,
-    pe: u32,
 }
 
 impl Direct {
@@ -111,103 +110,42 @@ impl Direct {
             return None;
         }
         let (region, offset) = runtime.regions.find(address.addr(), bytes)?;
-        let pe = u32::try_from(pe).ok()?;
-        let near = region.near(pe as usize)?;
-        Some(Direct { runtime, near, offset, pe })
+        let near = region.near(usize::try_from(pe).ok()?)?;
+        Some(Direct { world: &runtime.world, near, offset })
     }
 
-    /// Returns whether the processor's atomics on it exclude those that come through the network.
-    #[inline(always)]
-    pub(crate) fn has_atomics(&self) -> bool {
-        self.runtime.has_direct_atomics
-    }
-
-    /// Writes bytes, which the object was found for.
+    /// Writes bytes, which the object was found for; whether it has.
     ///
     /// # Safety
     ///
     /// `source` must be readable for `bytes` bytes.
     #[inline(always)]
-    unsafe fn put(&self, source: *const u8, bytes: usize) {
-        if bytes == 8 && self.is_aligned_word() {
-            // SAFETY: by the caller's promise.
-            self.put_word(unsafe { source.cast::<u64>().read_unaligned() });
-        } else {
-            // SAFETY: by the caller's promise.
-            let data = unsafe { slice::from_raw_parts(source, bytes) };
-            self.put_bytes(data);
-        }
+    unsafe fn put(&self, source: *const u8, bytes: usize) -> bool {
+        // SAFETY: by the caller's promise.
+        unsafe { self.near.put_and_wake(self.world, self.offset, source, bytes) }
     }
 
-    #[inline(always)]
-    fn is_aligned_word(&self) -> bool {
-        self.offset.is_multiple_of(8)
-    }
-
-    /// Writes the object, which is a word of 64 bits and aligned.
-    #[inline(always)]
-    fn put_word(&self, value: u64) {
-        let word = self.near.at(self.offset).cast::<AtomicU64>();
-        // Whatever this PE has put there before is seen by whoever sees the word.
-        // SAFETY: the object was found, so it is inside, and a region begins at a page.
-        unsafe { (*word).store(value, Ordering::Release) };
-        self.runtime.world.note_stores();
-        if self.near.is_word_watched(self.offset) {
-            wake(self.pe);
-        }
-    }
-
-    fn put_bytes(&self, data: &[u8]) {
-        let mapped = self.near.mapped();
-        let fits = mapped.put(self.offset, data);
-        debug_assert!(fits);
-        self.runtime.world.note_stores();
-        if mapped.is_watched_within(self.offset, data.len() as u64) {
-            wake(self.pe);
-        }
-    }
-
-    /// Reads bytes, which the object was found for.
+    /// Reads bytes, which the object was found for; whether it has.
     ///
     /// # Safety
     ///
     /// `dest` must be writable for `bytes` bytes.
     #[inline(always)]
-    unsafe fn get(&self, dest: *mut u8, bytes: usize) {
-        if bytes == 8 && self.is_aligned_word() {
-            let from = self.near.at(self.offset);
-            // SAFETY: by the caller's promise; `from` is inside and aligned.
-            unsafe {
-                let value = (*from.cast::<AtomicU64>()).load(Ordering::Relaxed);
-                dest.cast::<u64>().write_unaligned(value);
-                self.runtime.world.note_fetch(from.addr(), value);
-            }
-        } else {
-            // SAFETY: by the caller's promise.
-            let into = unsafe { slice::from_raw_parts_mut(dest, bytes) };
-            let fits = self.near.mapped().get(self.offset, into);
-            debug_assert!(fits);
-            self.runtime.world.note_fetched_bytes(self.near.at(self.offset).addr(), into);
-        }
+    unsafe fn get(&self, dest: *mut u8, bytes: usize) -> bool {
+        // SAFETY: by the caller's promise.
+        unsafe { self.near.get(self.world, self.offset, dest, bytes) }
     }
 
-    /// Executes an atomic on the word; `None`, and nothing done, if it is misaligned.
+    /// Sets a signal, behind all that was put before; whether it has.
+    #[inline(always)]
+    fn signal(&self, value: u64) -> bool {
+        self.near.signal(self.world, self.offset, value)
+    }
+
+    /// Executes an atomic on the word; `None`, and nothing done, if there is something in the way.
     #[inline(always)]
     pub(crate) fn atomic(&self, width: Width, op: Atomic) -> Option<u64> {
-        let mapped = self.near.mapped();
-        let held = mapped.atomic(self.offset, width, op)?;
-        self.runtime.world.note_fetch(self.near.at(self.offset).addr(), held as u64);
-        if op.writes() && mapped.is_watched(self.offset, width) {
-            wake(self.pe);
-        }
-        Some(held as u64)
-    }
-}
-
-#[cold]
-fn wake(pe: u32) {
-    if let Some(runtime) = if_running() {
-        runtime.world.fabric().wake(Rank(pe));
+        self.near.atomic(self.world, self.offset, width, op).map(|held| held as u64)
     }
 }
 
@@ -272,7 +210,7 @@ unsafe extern "C" fn farside_shmem_put(
 ) {
     match Direct::find(ctx, dest, bytes, pe) {
         // SAFETY: by the specification it is readable, and nothing writes it meanwhile.
-        Some(direct) if !source.is_null() => unsafe { direct.put(source.cast(), bytes) },
+        Some(direct) if !source.is_null() && unsafe { direct.put(source.cast(), bytes) } => {}
         // SAFETY: as this function's.
         _ => unsafe { put_slowly(ctx, dest, source, bytes, pe, call) },
     }
@@ -309,7 +247,7 @@ unsafe extern "C" fn farside_shmem_get(
 ) {
     match Direct::find(ctx, source, bytes, pe) {
         // SAFETY: by the specification it is writable, and nothing else uses it meanwhile.
-        Some(direct) if !dest.is_null() => unsafe { direct.get(dest.cast(), bytes) },
+        Some(direct) if !dest.is_null() && unsafe { direct.get(dest.cast(), bytes) } => {}
         // SAFETY: as this function's.
         _ => unsafe { get_slowly(ctx, dest, source, bytes, pe, call) },
     }
@@ -349,9 +287,10 @@ unsafe extern "C" fn farside_shmem_put_nbi(
 ) {
     if let Some(direct) = Direct::find(ctx, dest, bytes, pe)
         && !source.is_null()
-    {
         // SAFETY: by the specification it is readable until the next quiet.
-        return unsafe { direct.put(source.cast(), bytes) };
+        && unsafe { direct.put(source.cast(), bytes) }
+    {
+        return;
     }
     if is_nothing(ctx, bytes, pe, call) {
         return;
@@ -407,31 +346,15 @@ extern "C" fn farside_shmem_put_value(
     pe: c_int,
     call: Call,
 ) {
-    match Direct::find(ctx, dest, bytes, pe) {
-        Some(direct) if bytes == 8 && direct.is_aligned_word() => direct.put_word(value),
-        found => put_short_value(found, ctx, dest, value, bytes, pe, call),
-    }
-}
-
-/// A value that is not a whole word, or that is not near.
-#[inline(never)]
-fn put_short_value(
-    found: Option<Direct>,
-    ctx: CtxHandle,
-    dest: *mut c_void,
-    value: u64,
-    bytes: usize,
-    pe: c_int,
-    call: Call,
-) {
     let value = value.to_ne_bytes();
-    let Some(data) = value.get(..bytes) else {
-        exit::end(call, &"a value of more than eight bytes");
-    };
-    match found {
-        Some(direct) => direct.put_bytes(data),
-        // SAFETY: the data is this long.
-        None => unsafe { put_slowly(ctx, dest, data.as_ptr().cast(), bytes, pe, call) },
+    match Direct::find(ctx, dest, bytes, pe) {
+        // SAFETY: there are eight bytes.
+        Some(direct) if bytes <= 8 && unsafe { direct.put(value.as_ptr(), bytes) } => {}
+        // SAFETY: as above.
+        _ if bytes <= 8 => unsafe {
+            put_slowly(ctx, dest, value.as_ptr().cast(), bytes, pe, call);
+        },
+        _ => exit::end(call, &"a value of more than eight bytes"),
     }
 }
 
@@ -449,9 +372,9 @@ extern "C" fn farside_shmem_get_value(
     }
     match Direct::find(ctx, source, bytes, pe) {
         // SAFETY: there is room for eight bytes.
-        Some(direct) => unsafe { direct.get(value.as_mut_ptr(), bytes) },
+        Some(direct) if unsafe { direct.get(value.as_mut_ptr(), bytes) } => {}
         // SAFETY: as above.
-        None => unsafe {
+        _ => unsafe {
             get_slowly(ctx, value.as_mut_ptr().cast(), source, bytes, pe, call);
         },
     }
@@ -505,12 +428,11 @@ unsafe extern "C" fn put_signal(
         && !source.is_null()
         && let Some(target) = Direct::find(ctx, dest, bytes, pe)
         && let Some(flag) = Direct::find(ctx, sig_addr.cast(), size_of::<u64>(), pe)
-        && flag.is_aligned_word()
-        && flag.has_atomics()
-    {
         // SAFETY: by the specification it is readable.
-        unsafe { target.put(source.cast(), bytes) };
-        return flag.put_word(signal);
+        && unsafe { target.put(source.cast(), bytes) }
+        && flag.signal(signal)
+    {
+        return;
     }
     let flag = Target::new(ctx, sig_addr.cast(), size_of::<u64>(), pe, call);
     // Programs that give an int for a signal work where processors do not mind.

@@ -1,6 +1,5 @@
 //! Calls of handlers that the agent of a node runs: with a reply, or posted.
 
-use std::cell::RefCell;
 use std::panic::Location;
 
 use farside_fabric::record::ActivityKind;
@@ -8,14 +7,10 @@ use farside_fabric::{Error, HandlerId, Node, Reply, Result, Started, Ticket};
 
 use crate::activity::Purpose;
 use crate::context::Context;
-use crate::waiting::FailureScope;
+use crate::doing::FailureScope;
 
 /// How many posted calls of a context may be unanswered: an agent has room for some calls only.
 const UNANSWERED_MAX: usize = 4;
-
-/// The posted calls of a context that are not known to be answered, the oldest first.
-#[derive(Default)]
-pub(crate) struct PostedCalls(RefCell<Vec<(Node, Ticket)>>);
 
 impl Context {
     /// Asks the agent of a node to run a handler, and waits for its reply. See
@@ -103,7 +98,7 @@ impl Context {
     pub fn post_call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<()> {
         self.finish_oldest_calls(UNANSWERED_MAX - 1)?;
         if let Started::Pending(ticket) = self.start_call(node, handler, bytes)? {
-            self.parts.calls.0.borrow_mut().push((node, ticket));
+            self.posted_calls().borrow_mut().push((node, ticket));
         }
         Ok(())
     }
@@ -116,15 +111,15 @@ impl Context {
 
     /// Gives up on the answers of posted calls, so that others can have their slots.
     pub(crate) fn abandon_calls(&self) {
-        for (_, ticket) in self.parts.calls.0.take() {
+        for (_, ticket) in self.posted_calls().take() {
             self.fabric().cancel(ticket);
         }
     }
 
     #[track_caller]
     fn finish_oldest_calls(&self, rest: usize) -> Result<()> {
-        while self.parts.calls.0.borrow().len() > rest {
-            let (node, ticket) = self.parts.calls.0.borrow_mut().remove(0);
+        while self.posted_calls().borrow().len() > rest {
+            let (node, ticket) = self.posted_calls().borrow_mut().remove(0);
             self.finish_call(node, ticket)?;
         }
         Ok(())

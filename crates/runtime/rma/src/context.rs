@@ -1,37 +1,33 @@
 //! A thread's access to the job: one-sided operations on places, ordering, calls.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside_fabric::memory::full_fence;
-use farside_fabric::record::{ActivityKind, Lasting};
 use farside_fabric::{
-    Connection, Error, Event, Failures, JobView, Loss, Mapped, PeerState, Probe, ProbeEvent, Rank,
-    Reply, Result, SegmentId, Started, Step, Ticket, Topology,
+    Connection, Error, Failures, JobView, Loss, Mapped, Node, PeerState, Probe, ProbeEvent, Rank,
+    Reply, Result, SegmentId, Step, Ticket, Topology, Word,
 };
 
-use crate::activity::{Purpose, Telling, Waiting};
-use crate::calls::PostedCalls;
+use crate::activity::Telling;
 use crate::counters::{Counters, Tally};
 use crate::failed_calls::FailedCalls;
-use crate::landings::Landings;
 use crate::marks::Marks;
 use crate::meanwhile::Meanwhile;
 use crate::polling::Polling;
-use crate::prices::Prices;
+use crate::prices::{Prices, Processing};
 use crate::process::OwnConnection;
 use crate::unfreed::Unfreed;
-use crate::waiting::FailureScope;
 
 /// One thread's access to the job, with completions and an order of its own.
 ///
 /// A [`World`](crate::World) is the context of the rank's first thread; further threads take theirs
 /// with [`Context::context`]. All one-sided operations are methods of it.
 pub struct Context {
-    pub(crate) parts: Parts,
+    parts: Parts,
     alone: PhantomData<dyn EachThreadTakesAContextOfItsOwn + Send>,
 }
 
@@ -39,7 +35,7 @@ pub struct Context {
 /// one, instead of a list of all that a context is made of.
 trait EachThreadTakesAContextOfItsOwn {}
 
-pub(crate) struct Parts {
+struct Parts {
     fabric: OwnConnection,
     id: ContextId,
     rank: Rank,
@@ -60,13 +56,23 @@ pub(crate) struct Parts {
     failed: Arc<FailedCalls>,
     /// How many departures the last [`Context::relax`] knew of.
     departures_polled: Cell<u32>,
-    pub(crate) meanwhile: Meanwhile,
+    meanwhile: Meanwhile,
     prices: Cell<Prices>,
     polling: Polling,
     unfreed: Arc<Unfreed>,
-    pub(crate) calls: PostedCalls,
+    /// The posted calls that are not known to be answered, the oldest first.
+    calls: RefCell<Vec<(Node, Ticket)>>,
     /// What is told of places and of own memory, if this job is checked for races.
     probe: Option<Arc<dyn Probe>>,
+}
+
+/// What a context counts of its own operations and of those that land, once that is wanted.
+pub(crate) struct Landings {
+    pub(crate) issued: OnceCell<Box<[Cell<u64>]>>,
+    /// The word that counts here, on the first rank of the node.
+    pub(crate) landed: OnceCell<(Word, Mapped)>,
+    /// How many contexts this rank has made.
+    pub(crate) contexts: Arc<AtomicU32>,
 }
 
 /// One context of all: as long as one of these is there, no other context has it.
@@ -113,6 +119,7 @@ impl Context {
         let telling = Telling::new(job.state.records());
         let polling = Polling::new(&job);
         let probe = fabric.probe();
+        contexts.fetch_add(1, Ordering::Relaxed);
         let parts = Parts {
             id: ContextId(Arc::new(())),
             rank,
@@ -123,7 +130,7 @@ impl Context {
             telling,
             unfenced: Cell::new(false),
             posted: Marks::new(ranks),
-            landings: Landings::new(contexts),
+            landings: Landings { issued: OnceCell::new(), landed: OnceCell::new(), contexts },
             root: root.ok_or(Error::NoSegment { rank, segment: SegmentId::ROOT })?,
             segments,
             failed,
@@ -132,7 +139,7 @@ impl Context {
             prices: Cell::new(prices),
             polling,
             unfreed,
-            calls: PostedCalls::default(),
+            calls: RefCell::default(),
             probe,
             fabric: OwnConnection::new(fabric),
         };
@@ -262,13 +269,13 @@ impl Context {
     /// ```
     pub fn context(&self) -> Result<Context> {
         let shared = Shared {
-            contexts: self.parts.landings.contexts(),
+            contexts: self.parts.landings.contexts.clone(),
             segments: self.parts.segments.clone(),
             failed: self.parts.failed.clone(),
         };
         let context =
             Context::beside(self.parts.fabric.context()?, shared, self.parts.prices.get())?;
-        context.find_places_by(self.place_finder());
+        context.telling().places.set(self.telling().places.get());
         Ok(context)
     }
 
@@ -284,6 +291,23 @@ impl Context {
     pub fn work(&self, ns: u64) {
         if let Some(clock) = self.parts.fabric.clock() {
             clock.work(ns);
+        }
+    }
+
+    /// Sets what processing costs this context, and the contexts that are made from it later.
+    #[doc(hidden)]
+    pub fn set_prices(&self, prices: Prices) {
+        self.parts.prices.set(prices);
+    }
+
+    /// Spends the price of some processing. A protocol calls it where a real machine takes the time
+    /// by itself.
+    #[doc(hidden)]
+    #[inline]
+    pub fn charge(&self, what: Processing) {
+        let ns = self.parts.prices.get().of(what);
+        if ns > 0 {
+            self.work(ns);
         }
     }
 
@@ -315,6 +339,16 @@ impl Context {
         &self.parts.departures_polled
     }
 
+    #[inline]
+    pub(crate) fn meanwhile(&self) -> &Meanwhile {
+        &self.parts.meanwhile
+    }
+
+    pub(crate) fn posted_calls(&self) -> &RefCell<Vec<(Node, Ticket)>> {
+        &self.parts.calls
+    }
+
+    #[inline]
     pub(crate) fn landings(&self) -> &Landings {
         &self.parts.landings
     }
@@ -328,6 +362,7 @@ impl Context {
         &self.parts.telling
     }
 
+    #[inline]
     pub(crate) fn tally(&self) -> &Tally {
         &self.parts.tally
     }
@@ -335,10 +370,6 @@ impl Context {
     #[inline]
     pub(crate) fn polling(&self) -> &Polling {
         &self.parts.polling
-    }
-
-    pub(crate) fn prices(&self) -> &Cell<Prices> {
-        &self.parts.prices
     }
 
     /// Returns the counters of ranks that were lost or have left: cheap to read before every
@@ -352,83 +383,6 @@ impl Context {
     #[inline]
     pub(crate) fn has_direct_atomics(&self) -> bool {
         self.parts.direct_atomics
-    }
-
-    /// Orders puts: what this context put before comes ahead of what it puts, signals, accumulates
-    /// or does atomically at the same rank afterwards. Gets are not ordered: [`Context::flush`]
-    /// orders them.
-    #[inline]
-    #[track_caller]
-    pub fn fence(&self) -> Result<()> {
-        // Near, what is written later is seen later. That is all there is to do.
-        std::sync::atomic::fence(Ordering::Release);
-        if self.parts.posted.is_empty() {
-            return Ok(());
-        }
-        self.note_place();
-        self.parts.fabric.fence()
-    }
-
-    /// Returns when all that this context put to `peer` has landed there, ahead of anything that it
-    /// does or reads afterwards.
-    #[inline]
-    #[track_caller]
-    pub fn flush(&self, peer: Rank) -> Result<()> {
-        if peer.0 >= self.parts.ranks {
-            return Err(self.failed(Error::UnknownRank { rank: peer, ranks: self.parts.ranks }));
-        }
-        self.fence_near();
-        self.check_lost(peer)?;
-        if self.parts.posted.contains(peer) {
-            self.flush_far(peer)?;
-            self.parts.posted.remove(peer);
-        }
-        Ok(())
-    }
-
-    /// Flushes through the fabric, which waits for messages of the peer's node.
-    #[track_caller]
-    fn flush_far(&self, peer: Rank) -> Result<()> {
-        let place = Location::caller();
-        let purpose = || Purpose::at(ActivityKind::Flush, "flush", place);
-        let scope = FailureScope::Peer(peer);
-        let waiting = Waiting::new(self, &purpose, Event::Words(&[]), &scope);
-        waiting.lasts();
-        self.parts.fabric.flush(peer)
-    }
-
-    /// Returns whether an atomic on a word of `peer`, done next, makes visible all that this
-    /// context put to it before: then a protocol need not flush ahead of it.
-    #[inline]
-    pub fn flushes_by_atomic(&self, peer: Rank) -> bool {
-        ATOMICS_ARE_FENCES
-            && self.parts.direct_atomics
-            && peer.0 < self.parts.ranks
-            && !self.parts.posted.contains(peer)
-    }
-
-    /// Returns when all that this context put to any rank has landed. Fails if a far rank that
-    /// something was put to was lost.
-    #[inline]
-    #[track_caller]
-    pub fn flush_all(&self) -> Result<()> {
-        self.fence_near();
-        if self.parts.posted.is_empty() { Ok(()) } else { self.flush_posted() }
-    }
-
-    #[track_caller]
-    fn flush_posted(&self) -> Result<()> {
-        let mut first_error = Ok(());
-        for rank in self.parts.posted.iter() {
-            let flushed = self.flush(rank);
-            // What was posted to a lost rank is lost, and told once; the others are flushed all
-            // the same.
-            if matches!(flushed, Err(Error::RankLost { .. })) {
-                self.parts.posted.remove(rank);
-            }
-            first_error = first_error.and(flushed);
-        }
-        first_error
     }
 
     /// Notes that something is about to be posted to a rank through the fabric.
@@ -470,42 +424,14 @@ impl Context {
         self.parts.unfenced.set(!ATOMICS_ARE_FENCES);
     }
 
+    #[inline]
+    pub(crate) fn posted(&self) -> &Marks {
+        &self.parts.posted
+    }
+
+    #[inline]
     pub(crate) fn has_posted_to(&self, peer: Rank) -> bool {
         self.parts.posted.contains(peer)
-    }
-
-    #[track_caller]
-    pub(crate) fn finish(&self, started: Started, peer: Rank) -> Result<Reply> {
-        match started {
-            Started::Done(reply) => Ok(reply),
-            Started::Pending(ticket) => self.complete(ticket, peer),
-        }
-    }
-
-    /// Waits for an operation on `peer`; whatever happens, its buffer is free afterwards.
-    #[track_caller]
-    pub(crate) fn complete(&self, ticket: Ticket, peer: Rank) -> Result<Reply> {
-        let place = Location::caller();
-        let purpose = || Purpose::at(ActivityKind::Transfer, "transfer", place);
-        self.complete_as(ticket, &FailureScope::Peer(peer), &purpose)
-    }
-
-    pub(crate) fn complete_as(
-        &self,
-        ticket: Ticket,
-        scope: &FailureScope<'_>,
-        purpose: &dyn Fn() -> Purpose,
-    ) -> Result<Reply> {
-        let under_way = UnderWay { context: self, ticket };
-        let waiting = Waiting::new(self, purpose, Event::Done(ticket), scope);
-        let done = loop {
-            match self.parts.fabric.poll(ticket).transpose() {
-                Some(done) => break done,
-                None => drop(self.wait_event(&waiting, None)?),
-            }
-        };
-        std::mem::forget(under_way);
-        done
     }
 
     /// Fails if `peer` was lost. One load, as long as no rank was.
@@ -523,18 +449,5 @@ impl Context {
     /// ends now.
     pub fn loss_among(&self, ranks: impl IntoIterator<Item = Rank>) -> Option<Loss> {
         self.job().first_loss(ranks).inspect(|&loss| self.note_reason(loss))
-    }
-}
-
-/// An operation that somebody waits for. If the wait ends before it, by an error or because what
-/// is called meanwhile panics, the operation is given up: nothing touches its buffer any more.
-struct UnderWay<'c> {
-    context: &'c Context,
-    ticket: Ticket,
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.context.fabric().cancel(self.ticket);
     }
 }

@@ -110,7 +110,7 @@ impl Tally {
 
     /// A rank that does not exist has no counters.
     #[inline]
-    fn peer(&self, peer: Rank) -> Option<&PeerCount> {
+    pub(crate) fn peer(&self, peer: Rank) -> Option<&PeerCount> {
         let (name, first) = (peer.0.wrapping_add(1), choice(peer));
         for place in first..first + CHOICES {
             if self.known[place].get() == name {
@@ -141,9 +141,13 @@ impl Tally {
         Some(&page[peer.index() % PAGE])
     }
 
-    fn known(&self, peer: Rank) -> Option<&PeerCount> {
+    fn place(&self, peer: Rank) -> Option<usize> {
         let first = choice(peer);
-        match (first..first + CHOICES).find(|&place| self.known[place].get() == peer.0 + 1) {
+        (first..first + CHOICES).find(|&place| self.known[place].get() == peer.0 + 1)
+    }
+
+    fn known(&self, peer: Rank) -> Option<&PeerCount> {
+        match self.place(peer) {
             Some(place) => Some(&self.record.peers[place]),
             None => Some(&self.pages.get()?.get(peer.index() / PAGE)?.get()?[peer.index() % PAGE]),
         }
@@ -151,40 +155,33 @@ impl Tally {
 
     #[inline]
     pub(crate) fn put(&self, peer: Rank, bytes: u64) {
-        if let Some(tally) = self.peer(peer) {
-            add(&tally.puts, 1);
-            add(&tally.put_bytes, bytes);
-        }
+        count_put(self.peer(peer), bytes);
     }
 
     #[inline]
     pub(crate) fn get(&self, peer: Rank, bytes: u64) {
-        if let Some(tally) = self.peer(peer) {
-            add(&tally.gets, 1);
-            add(&tally.get_bytes, bytes);
-        }
+        count_get(self.peer(peer), bytes);
     }
 
     #[inline]
     pub(crate) fn accumulate(&self, peer: Rank, bytes: u64) {
-        if let Some(tally) = self.peer(peer) {
-            add(&tally.accumulates, 1);
-            add(&tally.accumulate_bytes, bytes);
-        }
+        count_accumulate(self.peer(peer), bytes);
     }
 
     #[inline]
     pub(crate) fn atomic(&self, peer: Rank) {
-        if let Some(tally) = self.peer(peer) {
-            add(&tally.atomics, 1);
-        }
+        count_atomic(self.peer(peer));
     }
 
     #[inline]
     pub(crate) fn call(&self, peer: Rank) {
-        if let Some(tally) = self.peer(peer) {
-            add(&tally.calls, 1);
+        if let Some(count) = self.peer(peer) {
+            add(&count.calls, 1);
         }
+    }
+
+    pub(crate) fn of(&self, peer: Rank) -> PeerTally {
+        PeerTally { record: self.record.clone(), place: Cell::new(AT_HAND), peer }
     }
 
     pub(crate) fn read(&self, effort: Effort) -> Counters {
@@ -202,6 +199,65 @@ impl Tally {
             .map(|rank| self.known(Rank(rank)).map(peer).unwrap_or_default())
             .collect();
         Counters { peers, effort }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn count_put(count: Option<&PeerCount>, bytes: u64) {
+    if let Some(count) = count {
+        add(&count.puts, 1);
+        add(&count.put_bytes, bytes);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn count_get(count: Option<&PeerCount>, bytes: u64) {
+    if let Some(count) = count {
+        add(&count.gets, 1);
+        add(&count.get_bytes, bytes);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn count_accumulate(count: Option<&PeerCount>, bytes: u64) {
+    if let Some(count) = count {
+        add(&count.accumulates, 1);
+        add(&count.accumulate_bytes, bytes);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn count_atomic(count: Option<&PeerCount>) {
+    if let Some(count) = count {
+        add(&count.atomics, 1);
+    }
+}
+
+/// The way to a peer's counters in the tally of one context, for those who count often: once they
+/// are found nothing is looked up.
+pub(crate) struct PeerTally {
+    record: Held<ContextRecord>,
+    /// Where they are at hand; beyond the end as long as nothing was counted, and if they are not.
+    place: Cell<usize>,
+    peer: Rank,
+}
+
+impl PeerTally {
+    /// The peer's counters in the tally that this was made by.
+    #[inline(always)]
+    pub(crate) fn counts<'t>(&'t self, tally: &'t Tally) -> Option<&'t PeerCount> {
+        match self.record.peers.get(self.place.get()) {
+            Some(count) => Some(count),
+            None => self.find(tally),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find<'t>(&self, tally: &'t Tally) -> Option<&'t PeerCount> {
+        let count = tally.peer(self.peer);
+        self.place.set(tally.place(self.peer).unwrap_or(AT_HAND));
+        count
     }
 }
 
@@ -225,10 +281,11 @@ mod tests {
     #[test]
     fn every_peer_has_counters_of_its_own() {
         let tally = Tally::new(1000, std::sync::Arc::new(ContextRecord::default()).into());
+        let ways: Vec<PeerTally> = (0..1000).map(|rank| tally.of(Rank(rank))).collect();
         for round in 1..=3 {
             for rank in (0..1000).step_by(3) {
                 tally.put(Rank(rank), u64::from(rank));
-                tally.atomic(Rank(rank));
+                count_atomic(ways[rank as usize].counts(&tally));
             }
             tally.put(Rank(1000), 8);
             let counters = tally.read(Effort::default());

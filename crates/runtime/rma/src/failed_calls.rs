@@ -6,9 +6,7 @@
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
-use farside_fabric::{Error, Result};
-
-use crate::context::Context;
+use farside_fabric::Error;
 
 /// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,46 +54,6 @@ impl FailedCall {
     /// What it failed with.
     pub fn error(&self) -> &Error {
         &self.error
-    }
-}
-
-impl Context {
-    /// Returns which call of this rank's program failed with `error`, and where the program made
-    /// it, if it was the last one that failed.
-    ///
-    /// ```
-    /// # farside::local(1, |world| {
-    /// let window = world.window::<u64>(10)?;
-    /// if let Err(error) = world.get_value(window.at(world.rank(), 10)) {
-    ///     let call = world.failed_call(&error).map(|call| call.to_string());
-    ///     println!("{error}, {}", call.unwrap_or_default()); // …, at src/main.rs:9:31
-    /// }
-    /// # window.free(world) }).unwrap();
-    /// ```
-    pub fn failed_call(&self, error: &Error) -> Option<FailedCall> {
-        self.failed_calls().with(error)
-    }
-
-    /// Notes that the call which the program is in fails with `error`, and returns it.
-    #[cold]
-    #[track_caller]
-    pub fn failed(&self, error: Error) -> Error {
-        let (name, place) = match self.telling().purpose() {
-            Some(purpose) => (Some(purpose.call()), purpose.place),
-            None => (None, Location::caller()),
-        };
-        self.failed_calls().note(&error, name, place);
-        error
-    }
-
-    /// Returns the result of a call of the program; if it is an error, notes the call first.
-    #[inline]
-    #[track_caller]
-    pub fn noted<T>(&self, result: Result<T, impl Into<Error>>) -> Result<T> {
-        match result {
-            Ok(done) => Ok(done),
-            Err(error) => Err(self.failed(error.into())),
-        }
     }
 }
 

@@ -1,52 +1,17 @@
 //! Counting what was posted to other nodes, and what has landed here: for protocols that need no
 //! acknowledgement of every single operation ([ARMCI03] section 3.1.2).
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::panic::Location;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use farside_fabric::record::ActivityKind;
 use farside_fabric::{Atomic, Condition, Error, Event, Mapped, Node, Rank, Result, Width, Word};
 
-use crate::activity::{Purpose, Waiting};
+use crate::activity::Purpose;
 use crate::context::Context;
+use crate::doing::{FailureScope, Waiting};
 use crate::segment::{Segment, tell_own};
-use crate::waiting::FailureScope;
-
-/// What one context counts, once that is wanted.
-pub(crate) struct Landings {
-    issued: OnceCell<Box<[Cell<u64>]>>,
-    /// The word that counts here, on the first rank of the node.
-    landed: OnceCell<(Word, Mapped)>,
-    /// How many contexts this rank has made.
-    contexts: Arc<AtomicU32>,
-}
-
-impl Landings {
-    pub(crate) fn new(contexts: Arc<AtomicU32>) -> Landings {
-        contexts.fetch_add(1, Ordering::Relaxed);
-        Landings { issued: OnceCell::new(), landed: OnceCell::new(), contexts }
-    }
-
-    pub(crate) fn contexts(&self) -> Arc<AtomicU32> {
-        self.contexts.clone()
-    }
-
-    #[inline]
-    pub(crate) fn issue(&self, context: &Context, peer: Rank, segment: &Segment, count: u64) {
-        if let Some(issued) = self.issued.get()
-            && segment.is_counted()
-        {
-            let (topology, me) = (context.topology(), context.rank());
-            let node = topology.node_of(peer);
-            if node != topology.node_of(me) {
-                let cell = &issued[node.0 as usize];
-                cell.set(cell.get() + count);
-            }
-        }
-    }
-}
 
 impl Context {
     /// Begins to count what this context posts to other nodes, and what lands on this rank's node.
@@ -65,6 +30,21 @@ impl Context {
             landings.landed.get_or_init(|| (word, own));
         }
         Ok(true)
+    }
+
+    /// Counts operations that were posted to a peer, if it is on another node.
+    #[inline]
+    pub(crate) fn note_issued(&self, peer: Rank, segment: &Segment, count: u64) {
+        if let Some(issued) = self.landings().issued.get()
+            && segment.is_counted()
+        {
+            let (topology, me) = (self.topology(), self.rank());
+            let node = topology.node_of(peer);
+            if node != topology.node_of(me) {
+                let cell = &issued[node.0 as usize];
+                cell.set(cell.get() + count);
+            }
+        }
     }
 
     /// Returns whether this context counts what it posts, since its rank joined the job.

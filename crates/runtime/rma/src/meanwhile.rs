@@ -5,8 +5,6 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::Context;
-
 /// A waiter calls after so long for the first time; then after twice as long each time, up to the
 /// second.
 const FIRST: Duration = Duration::from_micros(100);
@@ -29,6 +27,10 @@ pub(crate) struct Meanwhile {
 }
 
 impl Meanwhile {
+    pub(crate) fn set(&self, call: Option<Arc<dyn Fn() + Send + Sync>>) {
+        *self.call.borrow_mut() = call;
+    }
+
     /// The slices into which a wait is cut; `None` if nothing is to be called between them.
     pub(crate) fn slices(&self) -> Option<Slices> {
         let call = self.call.borrow().clone()?;
@@ -82,27 +84,5 @@ impl Slices {
         (self.call)();
         self.next = (self.next * 2).min(LAST);
         true
-    }
-}
-
-impl Context {
-    /// Sets what this context calls now and then while it waits, or nothing: for a program with
-    /// another runtime, such as MPI, that makes progress only when it is called. Whatever is called
-    /// must not use this context.
-    ///
-    /// ```
-    /// # use std::{sync::Arc, sync::atomic::{AtomicU32, Ordering}, time::Duration};
-    /// # farside::local(1, |world| {
-    /// let calls = Arc::new(AtomicU32::new(0));
-    /// let count = calls.clone();
-    /// world.call_while_waiting(Some(Arc::new(move || {
-    ///     count.fetch_add(1, Ordering::Relaxed);
-    /// })));
-    /// world.pause(Duration::from_millis(5))?;
-    /// assert!(calls.load(Ordering::Relaxed) > 0);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn call_while_waiting(&self, call: Option<Arc<dyn Fn() + Send + Sync>>) {
-        *self.parts.meanwhile.call.borrow_mut() = call;
     }
 }

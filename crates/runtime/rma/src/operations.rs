@@ -2,7 +2,7 @@
 //!
 //! Errors count bytes; `Place::said` puts them into the words of a caller who counts elements.
 
-use farside_fabric::{Atomic, Error, Mapped, Rank, Result, Width, Word};
+use farside_fabric::{Atomic, Error, Rank, Result, Width, Word};
 
 use crate::context::Context;
 use crate::segment::Segment;
@@ -66,18 +66,16 @@ impl Context {
         offset: u64,
         bytes: &[u8],
     ) -> Result<()> {
-        let target = self.target(segment, to)?;
-        self.tally().put(to, bytes.len() as u64);
-        match target {
+        match self.target(segment, to)? {
             Target::Near(mapped) => {
-                self.write_near();
-                if mapped.put(offset, bytes) {
+                if self.put_near(self.near(mapped, to), offset, bytes) {
                     Ok(())
                 } else {
                     Err(segment.out_of_range(to, offset, bytes.len() as u64))
                 }
             }
             Target::Far(far) => {
+                self.tally().put(to, bytes.len() as u64);
                 let region = far.block(offset, bytes.len() as u64);
                 far.post(self, &region, |fabric| fabric.put(&region, bytes))
             }
@@ -115,18 +113,18 @@ impl Context {
         offset: u64,
         into: &mut [u8],
     ) -> Result<()> {
-        let target = self.target(segment, from)?;
-        self.tally().get(from, into.len() as u64);
-        match target {
+        match self.target(segment, from)? {
             Target::Near(mapped) => {
-                if mapped.get(offset, into) {
-                    self.note_fetched_bytes(mapped.address(offset), into);
+                if self.get_near(self.near(mapped, from), offset, into) {
                     Ok(())
                 } else {
                     Err(segment.out_of_range(from, offset, into.len() as u64))
                 }
             }
-            Target::Far(far) => far.get(self, &far.block(offset, into.len() as u64), into),
+            Target::Far(far) => {
+                self.tally().get(from, into.len() as u64);
+                far.get(self, &far.block(offset, into.len() as u64), into)
+            }
         }
     }
 
@@ -145,10 +143,7 @@ impl Context {
         width: Width,
         op: Atomic,
     ) -> Option<u128> {
-        let mapped = self.direct_target(segment, at)?;
-        let held = self.atomic_near(mapped, at, offset, width, op)?;
-        self.tally().atomic(at);
-        Some(held)
+        self.atomic_near(self.direct_target(segment, at)?, offset, width, op)
     }
 
     /// Likewise, for a program that wants to know what the word held.
@@ -180,14 +175,15 @@ impl Context {
         width: Width,
         op: Atomic,
     ) -> Result<u128> {
-        let target = self.atomic_target(segment, at)?;
-        self.tally().atomic(at);
-        match target {
+        match self.atomic_target(segment, at)? {
             Target::Near(mapped) => {
-                let held = self.atomic_near(mapped, at, offset, width, op);
+                let held = self.atomic_near(self.near(mapped, at), offset, width, op);
                 held.ok_or_else(|| self.bad_word(segment, at, offset, width, op))
             }
-            Target::Far(far) => self.atomic_far(far.word(offset, width), op),
+            Target::Far(far) => {
+                self.tally().atomic(at);
+                self.atomic_far(far.word(offset, width), op)
+            }
         }
     }
 
@@ -209,26 +205,6 @@ impl Context {
                 far.post_word(self, far.word(offset, width), op)
             }
         }
-    }
-
-    #[inline(always)]
-    fn atomic_near(
-        &self,
-        mapped: &Mapped,
-        at: Rank,
-        offset: u64,
-        width: Width,
-        op: Atomic,
-    ) -> Option<u128> {
-        let held = mapped.atomic(offset, width, op);
-        // A load changes nothing that a rank could wait for.
-        if op.writes() && held.is_some() {
-            self.changed_atomically();
-            if mapped.is_watched(offset, width) {
-                self.fabric().wake(at);
-            }
-        }
-        held
     }
 
     #[track_caller]

@@ -8,8 +8,6 @@ use std::cell::Cell;
 
 use farside_fabric::{JobView, Rank, Topology};
 
-use crate::context::Context;
-
 /// So many fetches in a row that brought nothing new are one look at a word: then others run.
 const LOOK: u32 = 16;
 /// Loops poll few words.
@@ -53,7 +51,7 @@ impl Polling {
     }
 
     /// Returns whether the caller has looked at what it knows for long enough.
-    fn is_idle(&self, at: usize, held: u64) -> bool {
+    pub(crate) fn is_idle(&self, at: usize, held: u64) -> bool {
         let known = self.known.iter().find(|known| known.get().0 == at).unwrap_or_else(|| {
             let next = self.next.get();
             self.next.set((next + 1) % WORDS);
@@ -65,36 +63,6 @@ impl Polling {
         }
         self.unchanged.set((self.unchanged.get() + 1) % LOOK);
         self.unchanged.get() == 0
-    }
-}
-
-impl Context {
-    /// Notes that the program has fetched a word of near memory without the fabric, from an address
-    /// of this process: a loop that does so, and finds the word unchanged, lets others run where
-    /// ranks outnumber processors. For interfaces that fetch by themselves; the context's own
-    /// operations do it.
-    #[inline(always)]
-    pub fn note_fetch(&self, at: usize, held: u64) {
-        if self.polling().is_crowded() {
-            self.look_at(at, held);
-        }
-    }
-
-    /// Likewise, of a few bytes.
-    #[inline(always)]
-    pub fn note_fetched_bytes(&self, at: usize, bytes: &[u8]) {
-        if self.polling().is_crowded() && bytes.len() <= size_of::<u64>() {
-            let mut held = [0; size_of::<u64>()];
-            held[..bytes.len()].copy_from_slice(bytes);
-            self.look_at(at, u64::from_ne_bytes(held));
-        }
-    }
-
-    #[inline(never)]
-    fn look_at(&self, at: usize, held: u64) {
-        if self.polling().is_idle(at, held) {
-            self.fabric().relax();
-        }
     }
 }
 

@@ -1,8 +1,6 @@
 //! What processing costs in virtual time: a hook for measurements in the simulator, where handling
 //! a page or a message takes no time by itself.
 
-use crate::context::Context;
-
 /// The prices of processing. All are zero unless a measurement sets them.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,27 +29,14 @@ pub enum Processing {
     Notices(usize),
 }
 
-impl Context {
-    /// Sets what processing costs this context, and the contexts that are made from it later.
-    #[doc(hidden)]
-    pub fn set_prices(&self, prices: Prices) {
-        self.prices().set(prices);
-    }
-
-    /// Spends the price of some processing. A protocol calls it where a real machine takes the time
-    /// by itself.
-    #[doc(hidden)]
+impl Prices {
     #[inline]
-    pub fn charge(&self, what: Processing) {
-        let prices = self.prices().get();
-        let ns = match what {
-            Processing::Fault => prices.fault_ns,
-            Processing::Bytes(bytes) => bytes as u64 * prices.byte_ps / 1000,
-            Processing::Message => prices.message_ns,
-            Processing::Notices(count) => count as u64 * prices.notice_ns,
-        };
-        if ns > 0 {
-            self.work(ns);
+    pub(crate) fn of(&self, what: Processing) -> u64 {
+        match what {
+            Processing::Fault => self.fault_ns,
+            Processing::Bytes(bytes) => bytes as u64 * self.byte_ps / 1000,
+            Processing::Message => self.message_ns,
+            Processing::Notices(count) => count as u64 * self.notice_ns,
         }
     }
 }

@@ -60,16 +60,6 @@ impl Context {
         Ok(Target::Near(mapped))
     }
 
-    /// Returns near memory on which the processor's atomics may be used, unless a rank was lost:
-    /// then [`Context::atomic_target`] has to be asked.
-    #[inline(always)]
-    pub(crate) fn direct_target<'s>(&self, segment: &'s Segment, rank: Rank) -> Option<&'s Mapped> {
-        if !self.has_direct_atomics() || self.failures().any_lost() {
-            return None;
-        }
-        segment.near(rank)
-    }
-
     /// Decides where an atomic or a sum goes: near only if those of the processor and of the
     /// fabric exclude each other.
     #[inline(always)]
@@ -122,7 +112,7 @@ impl<'s> Far<'s> {
         to.check(self.bytes)?;
         at.check(flags.bytes)?;
         self.issue(context, |fabric| fabric.put_signal(to, bytes, at, op))?;
-        context.landings().issue(context, flags.rank, flags.segment, 1);
+        context.note_issued(flags.rank, flags.segment, 1);
         Ok(())
     }
 
@@ -204,7 +194,7 @@ impl<'s> Far<'s> {
         context.post_to(self.rank);
         context.note_place();
         let started = start(context.fabric())?;
-        context.landings().issue(context, self.rank, self.segment, 1);
+        context.note_issued(self.rank, self.segment, 1);
         Ok(started)
     }
 }

@@ -1,42 +1,25 @@
 //! How a context waits, and whose end makes waiting vain.
 
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use farside_fabric::record::{ActivityKind, Lasting};
 use farside_fabric::{
-    Atomic, Condition, Error, Event, ExitCause, Loss, Node, PeerState, Rank, Result, SegmentId,
-    Wait, Wake, Width, Word,
+    Atomic, Condition, Error, Event, ExitCause, Loss, PeerState, Rank, Result, SegmentId, Wait,
+    Wake, Width, Word,
 };
 
-use crate::activity::{Purpose, Waiting};
+use crate::activity::Purpose;
 use crate::context::Context;
+use crate::doing::{FailureScope, Waiting};
 use crate::group::area as at;
 use crate::place::Place;
 use crate::plain::Integer;
 
 /// A reason that is no loss: this rank has gone on after all that it knew of.
 const GONE_ON: u64 = 1;
-
-/// The ranks whose end makes a wait fail.
-pub(crate) enum FailureScope<'a> {
-    /// The loss of any rank, and that all others have left.
-    Everyone,
-    /// The loss of one of these, and that all others of them have left.
-    Among(&'a [Rank]),
-    /// The loss of one rank. Its memory can be used after it has left.
-    Peer(Rank),
-    /// That no process is left to run the handlers of a node.
-    Agent(Node),
-    /// The loss of a member, or the leave of one that is waited for, unless it has done its part.
-    Members {
-        members: &'a [Rank],
-        awaited: &'a [Rank],
-        // A member that has done its part may leave.
-        has_done: &'a dyn Fn(Rank) -> Result<bool>,
-    },
-}
 
 /// A word of this rank's own memory, and what it must satisfy. See [`Context::wait_any_among`].
 pub type AwaitedWord<'a> = (Place<'a, u64>, &'a dyn Fn(u64) -> bool);
@@ -252,7 +235,7 @@ impl Context {
     #[track_caller]
     pub(crate) fn relax_unless(&self, scope: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
-        if self.parts.meanwhile.look(|| self.has_purpose().then(|| self.now_ns())) {
+        if self.meanwhile().look(|| self.has_purpose().then(|| self.now_ns())) {
             self.note_poll(scope);
         }
         let departures = self.failures().departures();
@@ -262,6 +245,26 @@ impl Context {
             return self.judge(scope);
         }
         Ok(())
+    }
+
+    /// Sets what this context calls now and then while it waits, or nothing: for a program with
+    /// another runtime, such as MPI, that makes progress only when it is called. Whatever is called
+    /// must not use this context.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, sync::atomic::{AtomicU32, Ordering}, time::Duration};
+    /// # farside::local(1, |world| {
+    /// let calls = Arc::new(AtomicU32::new(0));
+    /// let count = calls.clone();
+    /// world.call_while_waiting(Some(Arc::new(move || {
+    ///     count.fetch_add(1, Ordering::Relaxed);
+    /// })));
+    /// world.pause(Duration::from_millis(5))?;
+    /// assert!(calls.load(Ordering::Relaxed) > 0);
+    /// # Ok(()) }).unwrap();
+    /// ```
+    pub fn call_while_waiting(&self, call: Option<Arc<dyn Fn() + Send + Sync>>) {
+        self.meanwhile().set(call);
     }
 
     /// Waits for an event, for at most `timeout` after the last departure. Returns which condition
@@ -302,7 +305,7 @@ impl Context {
         left: impl Fn() -> Option<Duration>,
     ) -> Result<(usize, u64)> {
         let mut known_departures = 0;
-        let mut slices = self.parts.meanwhile.slices();
+        let mut slices = self.meanwhile().slices();
         loop {
             let left = left();
             let timeout = slices.as_ref().map_or(left, |slices| slices.timeout(left));

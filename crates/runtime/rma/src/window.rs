@@ -11,7 +11,6 @@ use crate::context::Context;
 use crate::place::{Place, short_name};
 use crate::plain::Plain;
 use crate::segment::Segment;
-use crate::team::{Team, check_type};
 use crate::unfreed::Allocation;
 
 /// A collective allocation of plain data with a part on every member of a team.
@@ -105,13 +104,6 @@ impl<T: Plain> Window<T> {
             }
         }
         Ok(())
-    }
-
-    /// Gives the memory back. Every member must do so; no memory goes before all have come.
-    #[track_caller]
-    pub fn free<'t>(mut self, team: impl Into<Team<'t>>) -> Result<()> {
-        self.memory.forget();
-        team.into().free_segment(&self.memory.segment)
     }
 }
 
@@ -245,4 +237,17 @@ impl<'w, T: Plain> Own<'w, T> {
         self.segment.failed.note(&error, None, Location::caller());
         Err(error)
     }
+}
+
+/// Which types a window can hold: those with a size, and aligned to no more than a page.
+pub(crate) fn check_type<T>() -> Result<()> {
+    if size_of::<T>() == 0 {
+        return Err(Error::Unsupported { what: "a window of elements without size".into() });
+    }
+    if align_of::<T>() > 4096 {
+        return Err(Error::Unsupported {
+            what: format!("a window of elements aligned to {} bytes", align_of::<T>()),
+        });
+    }
+    Ok(())
 }

@@ -1,19 +1,15 @@
 //! Symmetric small words: the raw material of protocols.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use farside_fabric::memory::Look;
-use farside_fabric::{Error, ProbeEvent, Rank, Result, SegmentId, Width};
+use farside_fabric::{ProbeEvent, Rank, SegmentId};
 
 use crate::context::Context;
-use crate::group::call::{Call, Kind};
+use crate::near::NearWord;
 use crate::place::Place;
-use crate::segment::{Segment, Traffic};
-use crate::team::Team;
+use crate::segment::Segment;
 
-const BLOCK_WORDS: usize = 4096;
+pub(crate) const BLOCK_WORDS: usize = 4096;
 
 /// A few 64-bit words on every member of a team, at the same index everywhere.
 ///
@@ -29,45 +25,9 @@ const BLOCK_WORDS: usize = 4096;
 /// ```
 #[must_use = "words that are dropped without `free` stay allocated until the job ends"]
 pub struct Words {
-    block: Arc<Segment>,
-    start: usize,
-    count: usize,
-}
-
-/// A word that the processor reaches by itself: for the shortest way of a protocol, on a word that
-/// no rank waits for. Its operations are those of [`Context`] on the same word, and are not
-/// counted.
-pub struct NearWord {
-    word: NonNull<AtomicU64>,
-    /// The memory that it is in.
-    _block: Arc<Segment>,
-}
-
-impl NearWord {
-    #[inline(always)]
-    fn get(&self, context: &Context) -> Option<&AtomicU64> {
-        // Of a loss the long way tells.
-        if context.failures().any_lost() {
-            return None;
-        }
-        context.changed_atomically();
-        // SAFETY: it is in memory that is mapped for as long as the block lives.
-        Some(unsafe { self.word.as_ref() })
-    }
-
-    /// As [`Context::compare_swap`]; `None`, and nothing done, if a rank was lost.
-    #[inline(always)]
-    pub fn compare_swap(&self, context: &Context, expected: u64, desired: u64) -> Option<u64> {
-        let word = self.get(context)?;
-        let swapped = word.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst);
-        Some(swapped.unwrap_or_else(|held| held))
-    }
-
-    /// As [`Context::fetch_add`], likewise.
-    #[inline(always)]
-    pub fn fetch_add(&self, context: &Context, value: u64) -> Option<u64> {
-        Some(self.get(context)?.fetch_add(value, Ordering::SeqCst))
-    }
+    pub(crate) block: Arc<Segment>,
+    pub(crate) start: usize,
+    pub(crate) count: usize,
 }
 
 /// The blocks that a team's words are cut from. Members allocate in the same order, so the same
@@ -83,27 +43,6 @@ struct Block {
 }
 
 impl Words {
-    #[track_caller]
-    pub(crate) fn allocate(team: &Team<'_>, count: usize) -> Result<Words> {
-        if count > BLOCK_WORDS {
-            return Err(Error::TooMuch {
-                what: "words of one allocation (use a window)",
-                value: count as u64,
-                limit: BLOCK_WORDS as u64,
-            });
-        }
-        // Checks that all members ask for the same number. It also keeps words that were just
-        // freed, and zeroed by their owners, from being used before all owners have done so.
-        team.meet_for(Call::new(Kind::Words, count))?;
-        let mut pool = team.group().pool.borrow_mut();
-        if let Some(words) = pool.take(count) {
-            return Ok(words);
-        }
-        let segment = Arc::new(team.segment(BLOCK_WORDS as u64 * 8, 8, Traffic::Counted)?);
-        pool.blocks.push(Block { segment, used: vec![false; BLOCK_WORDS].into() });
-        pool.take(count).ok_or_else(|| Error::Internal("a fresh block of words has no room".into()))
-    }
-
     /// Tells a checker of races whether they are the program's.
     pub(crate) fn tell(&self, context: &Context, is_program: bool) {
         let (offset, bytes) = (self.start as u64 * 8, self.count as u64 * 8);
@@ -119,14 +58,8 @@ impl Words {
 
     /// Returns word `index` of `rank`, if this rank's processor reaches it by itself.
     pub fn near(&self, context: &Context, rank: Rank, index: usize) -> Option<NearWord> {
-        if !context.has_direct_atomics() || index >= self.count {
-            return None;
-        }
         let offset = (self.start + index) as u64 * 8;
-        let Look::Wide(word) = self.block.near(rank)?.look(offset, Width::W64)? else {
-            return None;
-        };
-        Some(NearWord { word: NonNull::from(word), _block: Arc::clone(&self.block) })
+        (index < self.count).then(|| NearWord::new(context, &self.block, rank, offset))?
     }
 
     /// How many words each member has.
@@ -138,28 +71,21 @@ impl Words {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
-
-    /// Gives the words back. Every member must do so.
-    #[track_caller]
-    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
-        let team = team.into();
-        let mut pool = team.group().pool.borrow_mut();
-        let block = pool.blocks.iter_mut().find(|block| Arc::ptr_eq(&block.segment, &self.block));
-        let Some(block) = block else {
-            return Err(Error::InvalidState(
-                "words are freed by the team that allocated them, not by another".into(),
-            ));
-        };
-        let call = Call::free(self.block.id, self.start as u64 * 8);
-        let flushed = team.flush_and_meet(call)?;
-        block.used[self.start..self.start + self.count].fill(false);
-        self.tell(team.context(), false);
-        team.context().put_own(&self.block, self.start as u64 * 8, &vec![0; self.count * 8])?;
-        flushed
-    }
 }
 
 impl Pool {
+    /// Adds a fresh block.
+    pub(crate) fn add(&mut self, segment: Arc<Segment>) {
+        self.blocks.push(Block { segment, used: vec![false; BLOCK_WORDS].into() });
+    }
+
+    /// Returns whether each of some words is used; `None` if they are none of the pool's.
+    pub(crate) fn used_by(&mut self, words: &Words) -> Option<&mut [bool]> {
+        let is_its = |block: &&mut Block| Arc::ptr_eq(&block.segment, &words.block);
+        let block = self.blocks.iter_mut().find(is_its)?;
+        Some(&mut block.used[words.start..words.start + words.count])
+    }
+
     /// How many words are allocated.
     pub(crate) fn used(&self) -> usize {
         self.blocks.iter().flat_map(|block| &block.used).filter(|&&is_used| is_used).count()
@@ -170,7 +96,7 @@ impl Pool {
     }
 
     /// The first run of free words that is long enough.
-    fn take(&mut self, count: usize) -> Option<Words> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<Words> {
         for block in &mut self.blocks {
             let mut run = 0;
             for at in 0..=BLOCK_WORDS {

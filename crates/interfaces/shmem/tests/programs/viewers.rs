@@ -69,3 +69,20 @@ fn viewers_see_a_deadlock_over_locks() {
     let line = format!("two_locks.c:{}", line_with("two_locks.c", "the second */"));
     assert_eq!(places_of(&after), [Some(line.clone()), Some(line)]);
 }
+
+#[test]
+fn viewers_count_near_operations() {
+    let is_waiting = |now: &Snapshot| matches!(&places_of(now)[..], [Some(_), Some(_)]);
+    let [_, seen] = look_at("counted.c", |_, now| is_waiting(now));
+    for (rank, next) in [(0, 1), (1, 0)] {
+        let peers = seen.ranks[rank].contexts.iter().flat_map(|context| &context.peers);
+        let (operations, bytes) =
+            peers.filter(|peer| peer.rank == next).fold((0, 0), |(operations, bytes), peer| {
+                (operations + peer.operations, bytes + peer.bytes)
+            });
+        // Six thousand, and a few to start and to meet.
+        assert!((6000..6500).contains(&operations), "{operations}: {:?}", seen.ranks[rank]);
+        let expected = 1000 * (8 + 8 + 160 + 160 + 80);
+        assert!((expected..expected + 10_000).contains(&bytes), "{bytes}: {:?}", seen.ranks[rank]);
+    }
+}

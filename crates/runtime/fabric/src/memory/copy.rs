@@ -33,6 +33,11 @@ pub unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
         unsafe {
             (*to.cast::<AtomicU64>()).store(from.cast::<u64>().read_unaligned(), Ordering::Relaxed)
         };
+    } else if len == 4 && to.addr().is_multiple_of(4) {
+        // SAFETY: as above.
+        unsafe {
+            (*to.cast::<AtomicU32>()).store(from.cast::<u32>().read_unaligned(), Ordering::Relaxed)
+        };
     } else if len >= 16 && HAS_COPY {
         // SAFETY: passed on.
         unsafe { copy(to, from, len) };
@@ -53,6 +58,11 @@ pub unsafe fn copy_out(to: *mut u8, from: *const u8, len: usize) {
         // SAFETY: aligned and inside, by the caller's promise.
         unsafe {
             to.cast::<u64>().write_unaligned((*from.cast::<AtomicU64>()).load(Ordering::Relaxed))
+        };
+    } else if len == 4 && from.addr().is_multiple_of(4) {
+        // SAFETY: as above.
+        unsafe {
+            to.cast::<u32>().write_unaligned((*from.cast::<AtomicU32>()).load(Ordering::Relaxed))
         };
     } else if len >= 16 && HAS_COPY {
         // SAFETY: passed on.

@@ -19,8 +19,8 @@ use std::panic::Location;
 use farside_fabric::Result;
 
 use crate::group::area::{self as at, SCRATCH_BYTES};
+use crate::group::call::Step;
 use crate::group::call::{Call, Kind};
-use crate::group::member::Step;
 use crate::team::Team;
 
 /// What is written before a meeting where every member has a processor: so much that the meeting

@@ -15,36 +15,20 @@
 //!            `collective/places`: 2 ranks x 12 rounds, PCT depth 3.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use farside_fabric::{Error, Result};
 use zerocopy::IntoBytes;
 
 use crate::group::area::{self as at, PLACE_BYTES, PLACES};
 use crate::group::barrier::central;
-use crate::group::call::Call;
-use crate::group::member::Step;
+use crate::group::call::{Call, Started};
 use crate::group::steps;
 use crate::operations::SignalAt;
 use crate::plain::Plain;
 use crate::team::Team;
 
-#[derive(Clone)]
-pub(crate) struct Started {
-    step: Step,
-    /// Its number among the non-blocking collectives of the group.
-    number: u32,
-    /// The length of its result.
-    bytes: usize,
-    /// The result, once the place was needed for another one.
-    kept: Arc<OnceLock<Vec<u8>>>,
-}
-
 impl Started {
-    fn place(&self) -> u32 {
-        self.number % PLACES
-    }
-
     /// Reads the result, which has come, from its place.
     fn read_result(&self, team: &Team<'_>, into: &mut [u8]) -> Result<()> {
         let context = team.context();

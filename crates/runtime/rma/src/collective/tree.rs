@@ -24,7 +24,7 @@ use farside_fabric::{Atomic, Result, Width};
 
 use crate::group::area::{self as at, MESSAGE_BYTES};
 use crate::group::call::Kind;
-use crate::group::member::Step;
+use crate::group::call::Step;
 use crate::group::{children, neighbour, parent, rounds};
 use crate::operations::SignalAt;
 use crate::team::Team;

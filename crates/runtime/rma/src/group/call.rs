@@ -1,8 +1,13 @@
-//! A collective call, as far as all members must agree on it.
+//! A collective call: what all members must agree on, and what a member knows of one that it has
+//! entered.
+
+use std::panic::Location;
+use std::sync::{Arc, OnceLock};
 
 use farside_fabric::{Rank, SegmentId};
 
-use super::BarrierKind;
+use super::area::PLACES;
+use super::kinds::BarrierKind;
 
 /// A collective call, as far as all members must agree on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +139,50 @@ impl Call {
             Kind::AllReduceNb => format!("a non-blocking all-reduce of {size} bytes"),
             Kind::Leave => "the end of its program".into(),
         }
+    }
+}
+
+/// A collective that was entered: its number in the team's history, the number of its meeting if it
+/// has one, and its call.
+///
+/// Meetings have numbers of their own: what is used in turns by two meetings in a row must not
+/// depend on how many collectives without a meeting came between them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) sequence: u32,
+    pub(crate) meeting: u32,
+    pub(crate) call: Call,
+    pub(crate) place: &'static Location<'static>,
+}
+
+impl Step {
+    /// Returns the flag of a message of this step: a number and the digest of the call.
+    pub(crate) fn tag(&self, number: u32) -> u64 {
+        (u64::from(number) << 32) | self.call.digest()
+    }
+
+    /// Returns the signal that releases a member from this step's meeting: the number alone, since
+    /// the calls were compared on the way to the one that releases.
+    pub(crate) fn release(&self) -> u64 {
+        u64::from(self.meeting) << 32
+    }
+}
+
+/// A non-blocking collective that was started.
+#[derive(Clone)]
+pub(crate) struct Started {
+    pub(crate) step: Step,
+    /// Its number among the non-blocking collectives of the group.
+    pub(crate) number: u32,
+    /// The length of its result.
+    pub(crate) bytes: usize,
+    /// The result, once the place was needed for another one.
+    pub(crate) kept: Arc<OnceLock<Vec<u8>>>,
+}
+
+impl Started {
+    pub(crate) fn place(&self) -> u32 {
+        self.number % PLACES
     }
 }
 

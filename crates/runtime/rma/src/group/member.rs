@@ -11,45 +11,20 @@ use farside_fabric::{
 };
 
 use super::area as at;
-use super::call::{Call, Kind};
-use crate::activity::{Purpose, Waiting};
+use super::call::{Call, Kind, Step};
+use crate::activity::Purpose;
+use crate::doing::{FailureScope, Waiting};
 use crate::place::Place;
 use crate::poison::{Poison, concerns};
 use crate::segment::Segment;
 use crate::team::Team;
-use crate::waiting::{AwaitedWord, FailureScope, WaitOptions};
+use crate::waiting::{AwaitedWord, WaitOptions};
 
 /// How long a wait lasts before it looks at what the others are doing; each further look takes
 /// twice as long to come.
 const SUSPICION: Duration = Duration::from_millis(500);
 /// At how many members it looks.
 const SUSPECTS: usize = 16;
-
-/// A collective that was entered: its number in the team's history, the number of its meeting if it
-/// has one, and its call.
-///
-/// Meetings have numbers of their own: what is used in turns by two meetings in a row must not
-/// depend on how many collectives without a meeting came between them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
-    pub(crate) sequence: u32,
-    pub(crate) meeting: u32,
-    pub(crate) call: Call,
-    pub(crate) place: &'static Location<'static>,
-}
-
-impl Step {
-    /// Returns the flag of a message of this step: a number and the digest of the call.
-    pub(crate) fn tag(&self, number: u32) -> u64 {
-        (u64::from(number) << 32) | self.call.digest()
-    }
-
-    /// Returns the signal that releases a member from this step's meeting: the number alone, since
-    /// the calls were compared on the way to the one that releases.
-    pub(crate) fn release(&self) -> u64 {
-        u64::from(self.meeting) << 32
-    }
-}
 
 /// A word of this member's own memory that another member writes.
 #[derive(Clone, Copy)]

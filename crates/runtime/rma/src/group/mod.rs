@@ -13,6 +13,7 @@
 pub(crate) mod area;
 pub(crate) mod barrier;
 pub(crate) mod call;
+pub(crate) mod kinds;
 pub(crate) mod member;
 pub(crate) mod nodes;
 mod shape;
@@ -25,13 +26,12 @@ use std::sync::Arc;
 
 use farside_fabric::{Connection, Error, Rank, Result};
 
-pub use barrier::{BarrierKind, SyncKind};
+pub use kinds::{BarrierKind, SyncKind};
 pub use shape::{Edge, Exchange, children, dissemination, is_below, neighbour, parent, rounds};
 
-use crate::collective::nonblocking::Started;
 use crate::segment::Segment;
 use crate::words::Pool;
-use barrier::combined::Messages;
+use call::Started;
 use nodes::Nodes;
 
 pub(crate) struct Group {
@@ -66,6 +66,13 @@ pub(crate) struct Group {
     pub(crate) buffer: RefCell<Vec<u8>>,
     /// How many combined fences and barriers this member has made.
     pub(crate) syncs: Cell<u32>,
+}
+
+/// The memory of a group's combined fence and barrier.
+pub(crate) struct Messages {
+    pub(crate) segment: Segment,
+    /// How much this rank had posted to each node when it last synchronized.
+    pub(crate) issued_last: RefCell<Box<[u64]>>,
 }
 
 impl Group {

@@ -1,7 +1,6 @@
 //! Accumulates whose kind of elements and operation are known only now, on places of bytes.
 
-use farside_fabric::memory::Mapped;
-use farside_fabric::{Accumulate, Piece, Result};
+use farside_fabric::{Accumulate, Result};
 
 use crate::context::Context;
 use crate::noncontiguous::{Run, Runs};
@@ -47,28 +46,6 @@ pub fn get_accumulate(
     old: &mut [u8],
 ) -> Result<()> {
     context.get_accumulate_at(accumulate, data, to, old)
-}
-
-/// Combines the elements of `data` with those of a piece of near memory, as [`accumulate`] and,
-/// with `old`, [`get_accumulate`] do, without a place and without counting. Returns false, and does
-/// nothing, where [`Mapped::accumulate`] does.
-#[inline]
-#[must_use]
-pub fn accumulate_mapped(
-    context: &Context,
-    accumulate: &Accumulate,
-    data: &[u8],
-    mapped: &Mapped,
-    at: Piece,
-    old: Option<&mut [u8]>,
-) -> bool {
-    context.write_near();
-    let fetches = old.is_some();
-    let done = context.contend(|contender| mapped.accumulate(at, accumulate, data, old, contender));
-    if done && fetches {
-        context.changed_visibly();
-    }
-    done
 }
 
 /// Combines pieces of `data` with pieces from a place on: runs are counted in bytes, and are made

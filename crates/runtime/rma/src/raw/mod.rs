@@ -12,10 +12,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Atomic, Error, Mapped, ProbeEvent, Rank, Reply, Result, SegmentId, Started, Ticket, Width,
+    Atomic, Error, ProbeEvent, Rank, Reply, Result, SegmentId, Started, Ticket, Width,
 };
 
 use crate::context::{Context, ContextId};
+use crate::near::Near;
 use crate::place::Place;
 use crate::plain::Plain;
 use crate::segment::{Segment, Traffic};
@@ -24,10 +25,9 @@ use crate::team::Team;
 use crate::unfreed::Allocation;
 use crate::window::Window;
 
-pub use accumulate::{
-    accumulate, accumulate_mapped, accumulate_vector, get_accumulate, get_accumulate_vector,
-};
-pub use farside_fabric::{Accumulate, Number, Piece};
+pub use crate::near::{NearPart, Pieces};
+pub use accumulate::{accumulate, accumulate_vector, get_accumulate, get_accumulate_vector};
+pub use farside_fabric::{Accumulate, Number};
 pub use together::{Moved, Rendezvous, all_reduce, barrier_after, barrier_to_leave, team_among};
 
 /// A window without a type: bytes with a part on every member of a team. Copies of the handle name
@@ -178,35 +178,30 @@ impl Memory {
         bytes: &[u8],
     ) -> Result<()> {
         let offset = self.within(rank, offset, bytes.len() as u64)?;
-        let Some(mapped) = context.direct_target(&self.segment, rank) else {
+        let Some(near) = context.direct_target(&self.segment, rank) else {
             return self.put_far_and_wake(context, rank, offset, bytes);
         };
-        if !mapped.put(offset, bytes) {
-            return Err(self.segment.out_of_range(rank, offset, bytes.len() as u64));
+        if context.put_near_and_wake(near, offset, bytes) {
+            Ok(())
+        } else {
+            Err(self.segment.out_of_range(rank, offset, bytes.len() as u64))
         }
-        context.write_near();
-        context.tally().put(rank, bytes.len() as u64);
-        if mapped.is_watched_within(offset, bytes.len() as u64) {
-            context.fabric().wake(rank);
-        }
-        Ok(())
     }
 
-    /// Returns a rank's part, if loads and stores reach it and it was not
-    /// [narrowed](Memory::narrowed): for interfaces that copy by themselves. What is written so is
-    /// to be [told](Memory::wrote).
-    pub fn mapped(&self, rank: Rank) -> Option<&Mapped> {
-        if self.extents.is_some() { None } else { self.segment.near(rank) }
+    /// Returns a rank's part for a context that uses it often, if loads and stores reach it.
+    pub fn near_part(&self, context: &Context, rank: Rank) -> Option<NearPart> {
+        let whole = NearPart::new(context, self.segment.near(rank)?, rank);
+        let Some(extents) = &self.extents else { return Some(whole) };
+        let Extent { start, bytes } = *extents.get(rank.index())?;
+        whole.narrowed(start, bytes)
     }
 
-    /// Says that this rank has written `bytes` bytes from `offset` on of a rank's part, which is
-    /// [near](Memory::near), by instructions of its own; wakes as [`Memory::put_and_wake`] does.
-    pub fn wrote(&self, context: &Context, rank: Rank, offset: u64, bytes: u64) {
-        context.write_near();
-        context.tally().put(rank, bytes);
-        let (mapped, offset) = (self.segment.near(rank), self.start(rank) + offset);
-        if mapped.is_some_and(|mapped| mapped.is_watched_within(offset, bytes)) {
-            context.fabric().wake(rank);
+    /// Wakes a rank as [`Memory::put_and_wake`] does: for puts of another kind.
+    pub fn wake_within(&self, context: &Context, rank: Rank, offset: u64, bytes: u64) {
+        if let Ok(offset) = self.within(rank, offset, bytes)
+            && let Some(mapped) = self.segment.near(rank)
+        {
+            context.wake_within(mapped, rank, offset, bytes);
         }
     }
 
@@ -237,13 +232,7 @@ impl Memory {
     /// cases: those are left to [`Context::put`]. For interfaces whose calls cost as much as that.
     #[inline(always)]
     pub fn put_directly(&self, context: &Context, rank: Rank, offset: u64, word: &[u8; 8]) -> bool {
-        let Some(mapped) = self.direct(context, rank) else { return false };
-        let is_done = mapped.put(offset, word);
-        if is_done {
-            context.write_near();
-            context.tally().put(rank, 8);
-        }
-        is_done
+        self.direct(context, rank).is_some_and(|near| context.put_near(near, offset, word))
     }
 
     /// Reads a word of a rank's part if a plain load does, as [`Memory::put_directly`] writes one.
@@ -255,13 +244,7 @@ impl Memory {
         offset: u64,
         into: &mut [u8; 8],
     ) -> bool {
-        let Some(mapped) = self.direct(context, rank) else { return false };
-        let is_done = mapped.get(offset, into);
-        if is_done {
-            context.tally().get(rank, 8);
-            context.note_fetched_bytes(mapped.address(offset), into);
-        }
-        is_done
+        self.direct(context, rank).is_some_and(|near| context.get_near(near, offset, into))
     }
 
     /// Executes an atomic if an instruction does, and returns what the word held before; `None`,
@@ -283,7 +266,7 @@ impl Memory {
 
     /// A rank's part, if the processor's instructions may be used on it and no rank was lost.
     #[inline(always)]
-    fn direct(&self, context: &Context, rank: Rank) -> Option<&Mapped> {
+    fn direct<'s>(&'s self, context: &'s Context, rank: Rank) -> Option<Near<'s>> {
         if self.extents.is_some() {
             return None;
         }

@@ -304,7 +304,7 @@ impl Team<'_> {
         receive: &mut Vec<T>,
         received: &mut [usize],
     ) -> Result<()> {
-        super::check_type::<T>()?;
+        crate::window::check_type::<T>()?;
         unequal::all_to_all(self, send, counts, receive, received)
     }
 

@@ -15,7 +15,7 @@
 use farside_fabric::{Atomic, Result, Width};
 
 use super::super::area as at;
-use super::super::member::Step;
+use super::super::call::Step;
 use crate::team::Team;
 
 /// Bits of a counter that count, as many as a rank has; the rest add up digests.

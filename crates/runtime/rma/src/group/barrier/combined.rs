@@ -18,17 +18,18 @@
 
 use std::cell::RefCell;
 
-use farside_fabric::{Atomic, Error, Result, SegmentId, Width};
+use farside_fabric::{Atomic, Error, Result, Width};
 use zerocopy::IntoBytes;
 
-use super::SyncKind;
-use crate::group::call::Call;
-use crate::group::member::{Awaited, Step};
+use crate::group::Messages;
+use crate::group::call::{Call, Step};
+use crate::group::kinds::SyncKind;
+use crate::group::member::Awaited;
 use crate::group::nodes::Nodes;
 use crate::group::shape::{dissemination, rounds};
 use crate::group::steps;
 use crate::operations::SignalAt;
-use crate::segment::{Segment, Traffic};
+use crate::segment::Traffic;
 use crate::team::Team;
 
 /// Every rank's first word: the sync that it was released from, and the bits of all members.
@@ -46,19 +47,6 @@ const UNSURE: u64 = 2;
 /// Among more nodes nothing is counted: each member has a count for every node, and sends them all
 /// around, so that they would take more time than acknowledgements, and memory by the square.
 const NODES_MAX: u32 = 1024;
-
-/// The memory of a group's combined fence and barrier.
-pub(crate) struct Messages {
-    segment: Segment,
-    /// How much this rank had posted to each node when it last synchronized.
-    issued_last: RefCell<Box<[u64]>>,
-}
-
-impl Messages {
-    pub(crate) fn segment(&self) -> SegmentId {
-        self.segment.id
-    }
-}
 
 /// Returns when all members have called it and all that any of them has put before, to any rank,
 /// has landed; and what became of this member's puts, where all have met whatever that is.

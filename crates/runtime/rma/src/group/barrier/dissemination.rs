@@ -15,7 +15,7 @@
 use farside_fabric::Result;
 
 use super::super::area as at;
-use super::super::member::Step;
+use super::super::call::Step;
 use super::super::shape::dissemination;
 use super::super::steps;
 use crate::team::Team;

@@ -13,7 +13,7 @@
 
 use farside_fabric::Result;
 
-use super::super::member::Step;
+use super::super::call::Step;
 use super::{binomial, dissemination};
 use crate::team::Team;
 
