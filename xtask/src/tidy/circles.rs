@@ -19,7 +19,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("launch", 3),
     ("mpi", 8),
     ("ofi", 2),
-    ("python", 10),
     ("races", 8),
     ("rma", 21),
     ("shm", 6),

@@ -1,9 +1,7 @@
 //! Arrays whose blocks are distributed over the members of a team.
 
 use std::any::Any;
-use std::cell::UnsafeCell;
 use std::ops::Range;
-use std::sync::Arc;
 
 use farside::array::{Builder, Element};
 use farside::{Complex, Error, Rank, Result, Summand};
@@ -12,32 +10,21 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array::{self, as_array, as_summand, contiguous, plain_dtype, scalar};
-use crate::error::bad_argument;
+use crate::error::{Raise as _, bad_argument, unsupported};
+use crate::made::Made;
 use crate::number::{Fold, Folder, Number, folder, no_summand, of_summand};
-use crate::team::TeamShared;
+use crate::team::Team;
 use crate::window::read_shape;
 
 /// An array of numbers whose blocks are distributed over the members of a team, by areas: the first
 /// index and the one after the last in each dimension.
 #[pyclass(frozen, subclass, module = "farside")]
 pub(crate) struct GlobalArray {
-    team: Arc<TeamShared>,
-    /// `None` once it was freed. It borrows the team, and is forgotten if it was not freed.
-    blocks: UnsafeCell<Option<Box<dyn Blocks>>>,
+    /// They borrow the team.
+    made: Made<Box<dyn Blocks>>,
     shape: Vec<usize>,
     descr: Py<PyArrayDescr>,
     number: Number,
-}
-
-// SAFETY: the blocks are used within `Access::enter` only, by one thread at a time.
-unsafe impl Send for GlobalArray {}
-// SAFETY: as above.
-unsafe impl Sync for GlobalArray {}
-
-impl Drop for GlobalArray {
-    fn drop(&mut self) {
-        std::mem::forget(self.blocks.get_mut().take());
-    }
 }
 
 type Area = [Range<usize>];
@@ -234,15 +221,18 @@ fn make<T: Multiply>(team: farside::Team<'static>, builder: Builder) -> Result<B
     Ok(Box::new(builder.create_on::<T>(team)?))
 }
 
-impl GlobalArray {
-    /// Makes an array. Collective.
-    pub(crate) fn make(
-        team: &Arc<TeamShared>,
+#[pymethods]
+impl Team {
+    /// Makes an array of a shape, all zero, whose blocks are distributed over the members.
+    /// Collective.
+    #[pyo3(signature = (shape, dtype, ghosts=None))]
+    fn global_array(
+        &self,
         shape: &Bound<'_, PyAny>,
         dtype: &Bound<'_, PyAny>,
         ghosts: Option<Vec<usize>>,
     ) -> PyResult<GlobalArray> {
-        let py = shape.py();
+        let (py, team) = (shape.py(), &self.shared);
         let (shape, descr) = (read_shape(shape)?, plain_dtype(dtype)?);
         let number = Number::of(&descr).filter(|number| number.is_summand());
         let Some(number) = number else { return Err(no_summand(&descr)) };
@@ -259,23 +249,19 @@ impl GlobalArray {
                 })
             })?
         };
-        let blocks = UnsafeCell::new(Some(blocks));
-        Ok(GlobalArray { team: team.for_user(), blocks, shape, descr: descr.unbind(), number })
+        let made = Made::new(team, "array", blocks);
+        Ok(GlobalArray { made, shape, descr: descr.unbind(), number })
     }
+}
 
+impl GlobalArray {
     fn run<R>(
         &self,
         py: Python<'_>,
         is_long: bool,
         call: impl FnOnce(&dyn Blocks) -> Result<R>,
     ) -> PyResult<R> {
-        self.team.access.run(py, is_long, |_| {
-            // SAFETY: within a use of the context.
-            match unsafe { &*self.blocks.get() } {
-                Some(blocks) => call(&**blocks),
-                None => Err(Error::InvalidState("the array was freed".into())),
-            }
-        })
+        self.made.run(py, is_long, |blocks, _| call(&**blocks))
     }
 
     fn area(&self, low: &[usize], high: &[usize]) -> Vec<Range<usize>> {
@@ -300,7 +286,7 @@ impl GlobalArray {
         let fold = folder(self.number, Fold::named(py, op)?);
         fold.ok_or_else(|| {
             let descr = self.descr.bind(py);
-            crate::error::unsupported(py, format!("{op} of {descr}"))
+            unsupported(py, format!("{op} of {descr}"))
         })
     }
 }
@@ -432,12 +418,16 @@ impl GlobalArray {
 
     /// Sets this matrix to the product of two others. Collective.
     fn multiply(&self, py: Python<'_>, a: &GlobalArray, b: &GlobalArray) -> PyResult<()> {
-        // SAFETY: within a use of the context that all three have.
-        let (a, b) = unsafe { (&*a.blocks.get(), &*b.blocks.get()) };
-        self.run(py, true, |blocks| match (a, b) {
-            (Some(a), Some(b)) => blocks.multiply(&**a, &**b),
-            _ => Err(Error::InvalidState("a factor was freed".into())),
-        })
+        let access = &self.made.team.access;
+        let entered = access.enter(py)?;
+        let multiplied = self.made.get(&entered).and_then(|blocks| {
+            match (a.made.get(&entered), b.made.get(&entered)) {
+                (Ok(a), Ok(b)) => access.released(py, || blocks.multiply(&**a, &**b)),
+                _ => Err(Error::InvalidState("a factor was freed".into())),
+            }
+        });
+        drop(entered);
+        multiplied.raise(py)
     }
 
     /// Returns when all members have called it and all that any of them has put has landed.
@@ -484,10 +474,6 @@ impl GlobalArray {
 
     /// Gives its memory back. Collective.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
-        let entered = self.team.access.enter(py)?;
-        // SAFETY: within a use of the context.
-        let Some(blocks) = (unsafe { (*self.blocks.get()).take() }) else { return Ok(()) };
-        let freed = self.team.access.released(py, || blocks.free());
-        self.team.end_use(py, entered, freed)
+        self.made.free(py, |blocks, _| blocks.free())
     }
 }
