@@ -17,7 +17,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("farside", 2),
     ("job", 4),
     ("launch", 3),
-    ("mpi", 8),
     ("ofi", 2),
     ("races", 8),
     ("rma", 21),
