@@ -21,7 +21,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("races", 8),
     ("rma", 21),
     ("shm", 6),
-    ("shmem", 8),
     ("sim", 16),
 ];
 

@@ -8,11 +8,11 @@ use farside::fabric::{Atomic, Width};
 use farside::raw::Request;
 use farside::{Context, Rank, Result};
 
-use crate::context::{Ctx, CtxHandle, context};
+use crate::context::{CtxHandle, context};
 use crate::exit::{self, Call, OrExit};
 use crate::races::{self, Told, Use};
 use crate::region::{Near, Region};
-use crate::runtime::{Runtime, if_running, runtime};
+use crate::runtime::{Ctx, Runtime, if_running, runtime};
 
 pub(crate) struct Target {
     pub(crate) runtime: &'static Runtime,
@@ -221,7 +221,7 @@ pub(crate) fn symmetric(
 ) -> (&'static Region, u64) {
     match runtime.regions.find(address.addr(), bytes) {
         Some(found) => found,
-        None => exit::not_symmetric(runtime, call, address.addr(), bytes),
+        None => exit::not_symmetric(&runtime.regions, call, address.addr(), bytes),
     }
 }
 
