@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use farside::fabric::{Atomic, Width};
+use farside::raw::Number;
 use farside::{Integer, Place, Rank, Result, WaitOptions};
 use pyo3::prelude::*;
 
 use crate::error::{bad_argument, bad_state, unsupported};
-use crate::number::Number;
 use crate::selection::Selection;
 use crate::window::Window;
 

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::ops::Range;
 
 use farside::array::{Builder, Element};
+use farside::raw::Accumulate;
 use farside::{Complex, Error, Rank, Result, Summand};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
@@ -12,7 +13,7 @@ use pyo3::types::PyTuple;
 use crate::array::{self, as_array, as_summand, contiguous, plain_dtype, scalar};
 use crate::error::{Raise as _, bad_argument, unsupported};
 use crate::made::Made;
-use crate::number::{Fold, Folder, Number, folder, no_summand, of_summand};
+use crate::number::{fold_named, folder, is_summand, no_summand, number_of, of_summand};
 use crate::team::Team;
 use crate::window::read_shape;
 
@@ -24,7 +25,6 @@ pub(crate) struct GlobalArray {
     made: Made<Box<dyn Blocks>>,
     shape: Vec<usize>,
     descr: Py<PyArrayDescr>,
-    number: Number,
 }
 
 type Area = [Range<usize>];
@@ -40,8 +40,8 @@ trait Blocks: Any {
     fn gather(&self, indices: &[Vec<usize>], into: &mut [u8]) -> Result<()>;
     fn scatter(&self, indices: &[Vec<usize>], data: &[u8]) -> Result<()>;
     fn fill(&self, value: &[u8]) -> Result<()>;
-    fn change(&self, value: &[u8], fold: Folder) -> Result<()>;
-    fn reduce(&self, fold: Folder) -> Result<Vec<u8>>;
+    fn change(&self, value: &[u8], fold: Accumulate) -> Result<()>;
+    fn reduce(&self, fold: Accumulate) -> Result<Vec<u8>>;
     fn sync(&self) -> Result<()>;
     fn owner(&self, index: &[usize]) -> Result<Rank>;
     fn areas(&self) -> Vec<(Rank, Vec<usize>, Vec<usize>)>;
@@ -124,9 +124,9 @@ fn bytes<T: Summand>(numbers: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
 
-fn folded<T: Summand>(a: T, b: T, fold: Folder) -> T {
+fn folded<T: Summand>(a: T, b: T, fold: Accumulate) -> T {
     let mut into = bytes(&[a]).to_vec();
-    fold(&mut into, bytes(&[b]));
+    fold.apply_all(&mut into, bytes(&[b]));
     number(&into)
 }
 
@@ -157,12 +157,12 @@ impl<T: Multiply> Blocks for farside::GlobalArray<'static, T> {
         farside::GlobalArray::fill(self, number(value))
     }
 
-    fn change(&self, value: &[u8], fold: Folder) -> Result<()> {
+    fn change(&self, value: &[u8], fold: Accumulate) -> Result<()> {
         let value = number(value);
         self.map_in_place(|element: T| folded(element, value, fold))
     }
 
-    fn reduce(&self, fold: Folder) -> Result<Vec<u8>> {
+    fn reduce(&self, fold: Accumulate) -> Result<Vec<u8>> {
         let value = farside::GlobalArray::reduce(self, |a, b| folded(a, b, fold))?;
         Ok(bytes(&[value]).to_vec())
     }
@@ -234,23 +234,24 @@ impl Team {
     ) -> PyResult<GlobalArray> {
         let (py, team) = (shape.py(), &self.shared);
         let (shape, descr) = (read_shape(shape)?, plain_dtype(dtype)?);
-        let number = Number::of(&descr).filter(|number| number.is_summand());
-        let Some(number) = number else { return Err(no_summand(&descr)) };
+        let number = number_of(&descr).filter(|&number| is_summand(number));
+        if number.is_none() {
+            return Err(no_summand(&descr));
+        }
         let mut builder = Builder::new(&shape);
         if let Some(ghosts) = &ghosts {
             builder = builder.ghosts(ghosts);
         }
-        let known = Some(number);
         // SAFETY: the array is used within `enter`, keeps the team, and is forgotten in the end.
         let blocks = unsafe {
             team.make(py, |team| {
-                of_summand!(known, make(team, builder), {
+                of_summand!(number, make(team, builder), {
                     Err(Error::Internal("a dtype without an array".into()))
                 })
             })?
         };
         let made = Made::new(team, "array", blocks);
-        Ok(GlobalArray { made, shape, descr: descr.unbind(), number })
+        Ok(GlobalArray { made, shape, descr: descr.unbind() })
     }
 }
 
@@ -282,12 +283,10 @@ impl GlobalArray {
         }
     }
 
-    fn fold(&self, py: Python<'_>, op: &str) -> PyResult<Folder> {
-        let fold = folder(self.number, Fold::named(py, op)?);
-        fold.ok_or_else(|| {
-            let descr = self.descr.bind(py);
-            unsupported(py, format!("{op} of {descr}"))
-        })
+    fn fold(&self, py: Python<'_>, op: &str) -> PyResult<Accumulate> {
+        let descr = self.descr.bind(py);
+        let fold = folder(descr, fold_named(py, op)?);
+        fold.ok_or_else(|| unsupported(py, format!("{op} of {descr}")))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Hash tables over all members of a team, with keys and values of numpy's dtypes.
 
 use farside::map::{Options, Synchronization};
-use farside::{Context, Result, rw};
+use farside::raw::Number;
+use farside::{Context, Op, Result, rw};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArrayMethods as _};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -10,7 +11,7 @@ use pyo3::types::{PyBytes, PyString};
 use crate::array::{self, as_array, as_summand, plain_dtype, scalar};
 use crate::error::{bad_argument, unsupported};
 use crate::made::Made;
-use crate::number::{Fold, Number, folder};
+use crate::number::{bytes_of, folder, number_of};
 use crate::team::Team;
 
 /// The longest key and value in bytes.
@@ -43,7 +44,7 @@ impl Kind {
             let text = format!("a {what} of {item} bytes ({descr}): {most} are the most");
             return Err(unsupported(dtype.py(), text));
         }
-        Ok(Kind { number: Number::of(&descr), descr: descr.unbind(), item })
+        Ok(Kind { number: number_of(&descr), descr: descr.unbind(), item })
     }
 
     /// Returns the bytes of a key, which the dtype can hold: another would be cut or rounded, and
@@ -53,7 +54,7 @@ impl Kind {
         let descr = self.descr.bind(py);
         // An integer of Python that fits is what it was.
         let integer = self.number.filter(|_| b"iu".contains(&descr.kind()));
-        if let Some((bytes, len)) = integer.and_then(|number| number.bytes_of(key)) {
+        if let Some((bytes, len)) = integer.and_then(|number| bytes_of(number, key)) {
             return Ok(bytes[..len].to_vec());
         }
         let bytes = self.bytes(key)?;
@@ -82,7 +83,7 @@ impl Kind {
 
     /// Returns the bytes of a value.
     fn bytes(&self, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-        if let Some((bytes, len)) = self.number.and_then(|number| number.bytes_of(value)) {
+        if let Some((bytes, len)) = self.number.and_then(|number| bytes_of(number, value)) {
             return Ok(bytes[..len].to_vec());
         }
         let array = as_array(value, self.descr.bind(value.py()))?;
@@ -333,17 +334,16 @@ impl HashMap {
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let number = self.value.number;
-        let Some(sum) = number.and_then(|number| folder(number, Fold::Sum)) else {
-            let descr = self.value.descr.bind(py);
+        let descr = self.value.descr.bind(py);
+        let Some(sum) = folder(descr, Op::Sum) else {
             return Err(unsupported(py, format!("fetch_add of {descr}: numbers have it")));
         };
-        let value = as_summand(value, self.value.descr.bind(py))?;
+        let value = as_summand(value, descr)?;
         let (key, value) = (self.key.key_bytes(key)?, self.value.bytes(&value)?);
         let change = |old: Option<&[u8]>| {
             let mut new = value.clone();
             if let Some(old) = old {
-                sum(&mut new, &old[..value.len()]);
+                sum.apply_all(&mut new, &old[..value.len()]);
             }
             Some(new)
         };

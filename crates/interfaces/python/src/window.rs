@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use farside::fabric::text::counted;
-use farside::raw::Memory;
+use farside::raw::{Memory, Number};
 use farside::{Error, Rank};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ use crate::access::Access;
 use crate::array::{self, plain_dtype};
 use crate::context::Context;
 use crate::error::{Raise, bad_argument, bad_index_type, bad_state, raise};
-use crate::number::Number;
+use crate::number::{bytes_of as number_bytes, number_of};
 use crate::selection::{DIMENSIONS_MAX, Selection, integer};
 use crate::team::{Team, TeamShared};
 
@@ -125,7 +125,7 @@ impl Team {
             memory,
             team: team.for_user(),
             item,
-            number: Number::of(&descr),
+            number: number_of(&descr),
             descr: descr.unbind(),
             shapes,
             is_freed: AtomicBool::new(false),
@@ -341,7 +341,7 @@ impl Window {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         if let Some((rank, offset)) = self.fast_element(key)?
-            && let Some((bytes, len)) = self.number().and_then(|number| number.bytes_of(value))
+            && let Some((bytes, len)) = self.number().and_then(|number| number_bytes(number, value))
         {
             let to = self.memory().at(rank, offset as u64);
             let is_long = self.is_long(rank, len);

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use farside::epoch::{Design, Mode, Options, Window};
-use farside::raw::Memory;
+use farside::raw::{Memory, Number};
 use farside::{Error, Rank, Result};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use crate::access::{Access, HELD_BYTES};
 use crate::array::{self, check_writable, plain_dtype};
 use crate::error::{Raise, bad_argument, bad_state, raise};
-use crate::number::Number;
+use crate::number::number_of;
 use crate::team::{Team, TeamShared};
 use crate::window::{ViewBase, bytes_of, read_shape};
 
@@ -193,7 +193,7 @@ impl EpochWindow {
             window: UnsafeCell::new(Some(made.window)),
             memory: made.memory,
             shape,
-            number: Number::of(descr),
+            number: number_of(descr),
             item: descr.itemsize(),
             descr: descr.clone().unbind(),
             parts: made.parts,
