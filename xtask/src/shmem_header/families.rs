@@ -1,9 +1,9 @@
 //! The table of OpenSHMEM's functions: families, and the types or sizes that each ranges over.
 
 use super::types::{
-    AMO, AMO_BITWISE, AMO_EXTENDED, List, OLD_AMO, OLD_AMO_EXTENDED, OLD_ARITHMETIC, OLD_INTEGERS,
-    OLD_ORDERED, REDUCE_ARITHMETIC, REDUCE_BITS, REDUCE_BITWISE, REDUCE_ORDERED, REDUCE_SIGNED,
-    RMA, WAIT, WAIT_SHORT,
+    AMO, AMO_BITWISE, AMO_EXTENDED, List, OLD_AMO, OLD_AMO_EXTENDED, OLD_ARITHMETIC, OLD_INTEGER,
+    OLD_ORDERED, REDUCE_ARITHMETIC, REDUCE_BITS, REDUCE_BITWISE, REDUCE_ORDERED, RMA, WAIT,
+    WAIT_SHORT,
 };
 
 /// What a family ranges over.
@@ -447,11 +447,11 @@ const REDUCTIONS: Section = Section {
         (to_all) are deprecated since 1.5.",
     families: &[
         reduce(&REDUCE_BITWISE, &REDUCE_BITS, "and_reduce"),
-        to_all(&OLD_INTEGERS, "and_to_all"),
+        to_all(&OLD_INTEGER, "and_to_all"),
         reduce(&REDUCE_BITWISE, &REDUCE_BITS, "or_reduce"),
-        to_all(&OLD_INTEGERS, "or_to_all"),
+        to_all(&OLD_INTEGER, "or_to_all"),
         reduce(&REDUCE_BITWISE, &REDUCE_BITS, "xor_reduce"),
-        to_all(&OLD_INTEGERS, "xor_to_all"),
+        to_all(&OLD_INTEGER, "xor_to_all"),
         reduce(&REDUCE_ORDERED, &REDUCE_ORDERED, "max_reduce"),
         to_all(&OLD_ORDERED, "max_to_all"),
         reduce(&REDUCE_ORDERED, &REDUCE_ORDERED, "min_reduce"),
@@ -488,7 +488,7 @@ const WAITING: Section = Section {
         one("void", "wait_until", "long *ivar, int cmp, long cmp_value")
             .note("Deprecated since 1.4: shmem_long_wait_until, and SHMEM_CMP_NE for wait."),
         one("void", "wait", "long *ivar, long cmp_value"),
-        typed(&OLD_INTEGERS, "void", "wait", "T *ivar, T cmp_value"),
+        typed(&OLD_INTEGER, "void", "wait", "T *ivar, T cmp_value"),
     ],
 };
 
@@ -569,8 +569,8 @@ const BEYOND: Section = Section {
         shorts("int", "test_all_vector", WORDS_VECTOR),
         shorts("size_t", "test_any_vector", WORDS_VECTOR),
         shorts("size_t", "test_some_vector", SOME_VECTOR),
-        typed(&REDUCE_SIGNED, "int", "and_reduce", REDUCE),
-        typed(&REDUCE_SIGNED, "int", "or_reduce", REDUCE),
-        typed(&REDUCE_SIGNED, "int", "xor_reduce", REDUCE),
+        typed(&OLD_INTEGER, "int", "and_reduce", REDUCE),
+        typed(&OLD_INTEGER, "int", "or_reduce", REDUCE),
+        typed(&OLD_INTEGER, "int", "xor_reduce", REDUCE),
     ],
 };

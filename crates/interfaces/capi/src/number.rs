@@ -42,26 +42,15 @@ pub const FARSIDE_F32_INDEX: c_int = 15;
 /// A structure of a double and an int32_t, its index.
 pub const FARSIDE_F64_INDEX: c_int = 16;
 
-/// The kinds of numbers, each at its code.
-const NUMBERS: [Number; 17] = [
-    Number::I32,
-    Number::I64,
-    Number::U32,
-    Number::U64,
-    Number::F32,
-    Number::F64,
-    Number::C32,
-    Number::C64,
-    Number::I8,
-    Number::I16,
-    Number::U8,
-    Number::U16,
-    Number::I16Index,
-    Number::I32Index,
-    Number::I64Index,
-    Number::F32Index,
-    Number::F64Index,
-];
+/// The kinds of numbers, each at its code. Operations have farside's own codes.
+const NUMBERS: [Number; 17] = {
+    use Number::{C32, C64, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    use Number::{F32Index, F64Index, I16Index, I32Index, I64Index};
+    [
+        I32, I64, U32, U64, F32, F64, C32, C64, I8, I16, U8, U16, I16Index, I32Index, I64Index,
+        F32Index, F64Index,
+    ]
+};
 
 /// The sum; integers wrap.
 pub const FARSIDE_SUM: c_int = 0;
@@ -93,24 +82,6 @@ pub const FARSIDE_MAX_LOC: c_int = 11;
 pub const FARSIDE_REPLACE: c_int = 12;
 /// What was there: nothing is sent. Accumulates only, for fetching.
 pub const FARSIDE_NO_OP: c_int = 13;
-
-/// The operations, each at its code.
-const OPERATIONS: [Op; 14] = [
-    Op::Sum,
-    Op::Product,
-    Op::Min,
-    Op::Max,
-    Op::And,
-    Op::Or,
-    Op::Xor,
-    Op::LogicalAnd,
-    Op::LogicalOr,
-    Op::LogicalXor,
-    Op::MinLoc,
-    Op::MaxLoc,
-    Op::Replace,
-    Op::NoOp,
-];
 
 /// Calls a generic function for a kind of number.
 macro_rules! of_number {
@@ -154,15 +125,15 @@ pub(crate) unsafe fn accumulate(
     operation: c_int,
     scale: *const c_void,
 ) -> Result<Accumulate> {
-    let find = |code: c_int| usize::try_from(code).ok();
-    let kind = find(number).and_then(|at| NUMBERS.get(at)).ok_or_else(|| unknown(number))?;
-    let op = find(operation).and_then(|at| OPERATIONS.get(at)).ok_or_else(|| {
+    let at = usize::try_from(number).ok();
+    let kind = *at.and_then(|at| NUMBERS.get(at)).ok_or_else(|| unknown(number))?;
+    let op = u8::try_from(operation).ok().and_then(Op::from_code).ok_or_else(|| {
         bad(format!("{operation} is not an operation; use FARSIDE_SUM to FARSIDE_NO_OP"))
     })?;
     if scale.is_null() {
-        return Accumulate::new(*kind, *op);
+        return Accumulate::new(kind, op);
     }
-    if *op != Op::Sum {
+    if op != Op::Sum {
         return Err(bad(format!(
             "a scale with operation {operation}: only FARSIDE_SUM has one; pass NULL"
         )));
@@ -170,7 +141,7 @@ pub(crate) unsafe fn accumulate(
     let (mut padded, bytes) = ([0; 16], kind.bytes() as usize);
     // SAFETY: by the caller's promise.
     padded[..bytes].copy_from_slice(unsafe { input::<u8>(scale.cast(), bytes, "scale")? });
-    Accumulate::scaled_sum(*kind, padded)
+    Accumulate::scaled_sum(kind, padded)
 }
 
 /// The elements of an accumulate as bytes; a no-op has none.
@@ -336,13 +307,27 @@ mod tests {
         for number in Number::ALL {
             assert!(NUMBERS.contains(&number), "{number:?}");
         }
-        for op in Op::ALL {
-            assert!(OPERATIONS.contains(&op), "{op:?}");
-        }
+        assert_eq!(Op::ALL.len() as c_int, FARSIDE_NO_OP + 1);
         let of = |number, operation| {
             let accumulate = named(number, operation).unwrap();
             (accumulate.number(), accumulate.op())
         };
+        for (code, op) in [
+            (FARSIDE_SUM, Op::Sum),
+            (FARSIDE_PRODUCT, Op::Product),
+            (FARSIDE_MIN, Op::Min),
+            (FARSIDE_MAX, Op::Max),
+            (FARSIDE_AND, Op::And),
+            (FARSIDE_OR, Op::Or),
+            (FARSIDE_XOR, Op::Xor),
+            (FARSIDE_LOGICAL_AND, Op::LogicalAnd),
+            (FARSIDE_LOGICAL_OR, Op::LogicalOr),
+            (FARSIDE_LOGICAL_XOR, Op::LogicalXor),
+            (FARSIDE_REPLACE, Op::Replace),
+        ] {
+            assert_eq!(of(FARSIDE_U8, code), (Number::U8, op));
+        }
+        assert_eq!(of(FARSIDE_I16_INDEX, FARSIDE_MAX_LOC), (Number::I16Index, Op::MaxLoc));
         assert_eq!(of(FARSIDE_U16, FARSIDE_MAX), (Number::U16, Op::Max));
         assert_eq!(of(FARSIDE_F64_INDEX, FARSIDE_MIN_LOC), (Number::F64Index, Op::MinLoc));
         assert_eq!(of(FARSIDE_C64, FARSIDE_NO_OP), (Number::C64, Op::NoOp));

@@ -14,6 +14,7 @@ use std::slice;
 use farside::raw::{self, Accumulate, Number};
 use farside::{Op, Place, Rank, Result};
 
+use crate::combination::Combination;
 use crate::layout::{Type, unpack};
 use crate::part::{Packed, Part, Target};
 use crate::runtime::Runtime;
@@ -23,51 +24,6 @@ use crate::window::{Window, on};
 
 /// The offset of the lock in a rank's part of the control memory.
 pub(crate) const LOCK: u64 = 0;
-
-/// An operation on numbers of a kind, by the numbers of `core.h`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Combination {
-    number: u32,
-    op: u32,
-    /// Combines `count` numbers of `from` with those of `into`.
-    fold: unsafe extern "C" fn(
-        number: u32,
-        op: u32,
-        into: *mut c_void,
-        from: *const c_void,
-        count: usize,
-    ),
-}
-
-/// The accumulates of farside by the numbers of `core.h`, which has 0 for none; nothing where it
-/// has none.
-pub(crate) struct Accumulates([[Option<Accumulate>; Op::ALL.len()]; Number::ALL.len()]);
-
-impl Accumulates {
-    pub(crate) fn new() -> Accumulates {
-        let of = |number: Number| Op::ALL.map(|op| Accumulate::new(number, op).ok());
-        Accumulates(Number::ALL.map(of))
-    }
-
-    #[inline]
-    fn get(&self, Combination { number, op, .. }: &Combination) -> Option<&Accumulate> {
-        self.0
-            .get((*number as usize).wrapping_sub(1))?
-            .get((*op as usize).wrapping_sub(1))?
-            .as_ref()
-    }
-}
-
-impl Combination {
-    fn op(&self) -> Option<Op> {
-        Op::from_code(u8::try_from(self.op.checked_sub(1)?).ok()?)
-    }
-
-    fn is_no_op(&self) -> bool {
-        self.op() == Some(Op::NoOp)
-    }
-}
 
 /// An operand of at most 16 bytes, with zeros behind it.
 fn padded(bytes: &[u8]) -> [u8; 16] {

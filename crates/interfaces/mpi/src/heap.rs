@@ -5,14 +5,12 @@
 //! takes memory when it is written. So nothing has to be registered when a window is made.
 
 use std::cell::RefCell;
-use std::ffi::{c_int, c_void};
-use std::ptr::{self, NonNull};
+use std::ffi::c_void;
+use std::ptr::NonNull;
 
 use farside::raw::Memory;
-use farside::{Error, Rank, Result, World};
+use farside::{Rank, Result, World};
 use farside_interop::Blocks;
-
-use crate::runtime::with;
 
 /// Freed blocks of at least so many bytes give their pages back.
 const PAGES_BACK: u64 = 1 << 20;
@@ -22,8 +20,8 @@ const LEAST: u64 = 64 << 20;
 
 pub(crate) struct Heap {
     pub(crate) memory: Memory,
-    base: NonNull<u8>,
-    bytes: u64,
+    pub(crate) base: NonNull<u8>,
+    pub(crate) bytes: u64,
     blocks: RefCell<Blocks>,
 }
 
@@ -47,7 +45,7 @@ impl Heap {
     }
 
     /// Takes a block; its first byte and the offset of that.
-    fn take(&self, bytes: u64, align: u64) -> Option<(NonNull<u8>, u64)> {
+    pub(crate) fn take(&self, bytes: u64, align: u64) -> Option<(NonNull<u8>, u64)> {
         let offset = self.blocks.borrow_mut().take(bytes, align)?;
         // SAFETY: blocks are inside.
         Some((unsafe { self.base.add(offset as usize) }, offset))
@@ -60,7 +58,7 @@ impl Heap {
     }
 
     /// Gives a block back; false if none begins there.
-    fn give(&self, address: *const c_void) -> bool {
+    pub(crate) fn give(&self, address: *const c_void) -> bool {
         let Some(offset) = self.offset_of(address, 0) else { return false };
         let Some(bytes) = self.blocks.borrow_mut().give(offset) else { return false };
         let first = offset.next_multiple_of(PAGE);
@@ -86,83 +84,4 @@ fn machine_bytes() -> u64 {
     let (pages, page) =
         unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGE_SIZE)) };
     u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page).unwrap_or(PAGE))
-}
-
-/// Takes `bytes` bytes of the job's memory, aligned to `align`, a power of two.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn farside_mpi_take(bytes: u64, align: u64, block: *mut *mut c_void) -> c_int {
-    with(|runtime| {
-        let found = runtime.heap().take(bytes.max(1), align.max(1));
-        let (first, _) = found.ok_or_else(|| {
-            Error::Exhausted(format!(
-                "{bytes} bytes for a window or MPI_Alloc_mem: the {} bytes of memory that this \
-                 rank may give out are in use",
-                runtime.heap().bytes
-            ))
-        })?;
-        // SAFETY: the border passes a pointer of its own.
-        unsafe { block.write(first.as_ptr().cast()) };
-        Ok(())
-    })
-}
-
-/// Gives a block back. Returns 1 if it was one, 0 if the address is none of this library's.
-#[unsafe(no_mangle)]
-extern "C" fn farside_mpi_give(block: *const c_void) -> c_int {
-    let mut given = false;
-    with(|runtime| {
-        given = runtime.heap().give(block);
-        Ok(())
-    });
-    c_int::from(given)
-}
-
-/// Says where this rank's part of the heap lies in its process, also once the library has ended; no
-/// bytes if there is none.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn farside_mpi_heap(first: *mut *const c_void, bytes: *mut u64) {
-    with(|runtime| {
-        let heap = runtime.heap();
-        // SAFETY: the border passes pointers of its own.
-        unsafe {
-            first.write(heap.base.as_ptr().cast());
-            bytes.write(heap.bytes);
-        }
-        Ok(())
-    });
-}
-
-/// Returns 1 and the offset if `bytes` bytes from an address on are memory of the job.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn farside_mpi_offset(
-    address: *const c_void,
-    bytes: u64,
-    offset: *mut u64,
-) -> c_int {
-    let mut found = None;
-    with(|runtime| {
-        found = runtime.heap().offset_of(address, bytes);
-        Ok(())
-    });
-    match found {
-        Some(at) => {
-            // SAFETY: the border passes a pointer of its own.
-            unsafe { offset.write(at) };
-            1
-        }
-        None => 0,
-    }
-}
-
-/// Returns where a byte of a rank's part of the heap lies in this process; null if it does not.
-#[unsafe(no_mangle)]
-extern "C" fn farside_mpi_address(rank: c_int, offset: u64) -> *mut c_void {
-    let mut address = ptr::null_mut();
-    with(|runtime| {
-        if let Some(base) = runtime.heap().near(Rank(rank as u32)) {
-            address = base.as_ptr().wrapping_add(offset as usize).cast();
-        }
-        Ok(())
-    });
-    address
 }

@@ -11,13 +11,16 @@
 #![allow(clippy::missing_safety_doc, reason = "`c/core.h` says what the border promises")]
 
 mod accumulate;
+mod combination;
 mod foreign;
 mod gets;
 mod heap;
 mod layout;
+mod memory;
 mod part;
 mod runtime;
 mod service;
+mod start;
 mod status;
 mod synchronization;
 mod team;

@@ -1,44 +1,42 @@
 //! The library's state, from `MPI_Init` to `MPI_Finalize`.
 
-use std::cell::UnsafeCell;
-use std::ffi::{c_int, c_void};
+use std::cell::{RefCell, UnsafeCell};
+use std::ffi::c_int;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::thread::JoinHandle;
 
 use farside::raw::Memory;
-use farside::{Error, Exchange, Place, Rank, Result, World};
+use farside::{Error, Place, Rank, Result, World};
 
-use crate::accumulate::Accumulates;
+use crate::combination::Accumulates;
 use crate::heap::Heap;
-use crate::service::Service;
 use crate::status::guarded;
-
-/// What the border gives at the start.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Host {
-    rank: c_int,
-    size: c_int,
-    /// Whether several threads may call at once.
-    has_threads: c_int,
-    /// Gives `bytes` bytes at `mine` to all processes, and has those of all written to `all`.
-    gather: unsafe extern "C" fn(mine: *const c_void, bytes: usize, all: *mut c_void) -> c_int,
-    /// Has MPI make progress.
-    progress: unsafe extern "C" fn(),
-}
 
 pub(crate) struct Runtime {
     pub(crate) world: World,
     pub(crate) heap: Heap,
     /// The processes of all ranks, as this one's system numbers them.
-    processes: Box<[i32]>,
+    pub(crate) processes: Box<[i32]>,
     /// An address that every rank can read.
-    probes: Box<[usize]>,
+    pub(crate) probes: Box<[usize]>,
     /// Words of every rank: see [`crate::accumulate`] and [`crate::service`].
     pub(crate) control: Memory,
     pub(crate) service: Service,
     pub(crate) accumulates: Accumulates,
-    lock: Option<Lock>,
+    pub(crate) lock: Option<Lock>,
+}
+
+/// The thread of this rank that serves, if there is one: see [`crate::service`].
+#[derive(Default)]
+pub(crate) struct Service {
+    pub(crate) thread: RefCell<Option<Serving>>,
+}
+
+pub(crate) struct Serving {
+    pub(crate) ends: Arc<AtomicBool>,
+    pub(crate) thread: JoinHandle<()>,
 }
 
 // SAFETY: everything is used under `lock` if the program has asked for several threads; else it
@@ -50,7 +48,7 @@ unsafe impl Send for Runtime {}
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
 
 /// A lock that the waiting thread lets go of now and then.
-struct Lock {
+pub(crate) struct Lock {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     waiting: AtomicU32,
 }
@@ -60,7 +58,7 @@ struct Lock {
 const YIELDS: u32 = 64;
 
 impl Lock {
-    fn new() -> Lock {
+    pub(crate) fn new() -> Lock {
         let mutex = UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER);
         Lock { mutex, waiting: AtomicU32::new(0) }
     }
@@ -93,6 +91,11 @@ impl Lock {
 pub(crate) fn if_running() -> Option<&'static Runtime> {
     // SAFETY: it was leaked, and is freed by `farside_mpi_finish`, the last call.
     unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
+/// Makes a state that was leaked, or null, that of the library.
+pub(crate) fn set_running(runtime: *mut Runtime) {
+    RUNTIME.store(runtime, Ordering::Release);
 }
 
 /// Runs a call with the state, alone in the library.
@@ -189,125 +192,6 @@ fn mark(world: &World) -> u64 {
     u64::from(world.rank().0) + 1
 }
 
-impl Host {
-    fn check(&self) -> Result<(u32, u32)> {
-        match (u32::try_from(self.rank), u32::try_from(self.size)) {
-            (Ok(rank), Ok(size)) if rank < size => Ok((rank, size)),
-            _ => Err(Error::InvalidArgument(format!("rank {} of {}", self.rank, self.size))),
-        }
-    }
-}
-
-struct ByMpi(Host);
-
-impl Exchange for ByMpi {
-    fn rank(&self) -> u32 {
-        self.0.rank as u32
-    }
-
-    fn size(&self) -> u32 {
-        self.0.size as u32
-    }
-
-    fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
-        gather(&self.0, mine)
-    }
-}
-
-fn gather(host: &Host, mine: &[u8]) -> Result<Vec<u8>> {
-    let mut all = vec![0; mine.len() * host.size as usize];
-    // SAFETY: the border's function reads and writes so many bytes.
-    let code = unsafe { (host.gather)(mine.as_ptr().cast(), mine.len(), all.as_mut_ptr().cast()) };
-    match code {
-        0 => Ok(all),
-        code => Err(Error::Join(format!("MPI's allgather failed with error {code}"))),
-    }
-}
-
-/// Joins with all others, or fails on all. One that could not join may wait until the others of its
-/// node have left: so they first ask the job for it, and then MPI.
-fn join(host: &Host) -> Result<World> {
-    let joined =
-        farside::join_with(Box::new(ByMpi(*host))).and_then(|world| match world.barrier() {
-            Err(error) if error.lost_rank().is_some() => Err(error),
-            met => Ok((world, met)),
-        });
-    let is_well = matches!(&joined, Ok((_, Ok(()))));
-    let are_well = gather(host, &[u8::from(is_well)])?;
-    let (world, met) = joined?;
-    met?;
-    match are_well.iter().position(|&is_well| is_well == 0) {
-        Some(rank) => {
-            Err(Error::Join(format!("rank {rank} could not join; its own error says why")))
-        }
-        None => Ok(world),
-    }
-}
-
-fn start(host: Host) -> Result<Runtime> {
-    host.check()?;
-    let world = join(&host)?;
-    world.find_places_by(Some(farside_interop::PLACES));
-    world.note_unseen("one-sided operations of MPI");
-    let process = gather(&host, &std::process::id().to_le_bytes())?;
-    let processes = process.as_chunks().0.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();
-    let probe = gather(&host, &ptr::from_ref(&RUNTIME).addr().to_le_bytes())?;
-    let probes = probe.as_chunks().0.iter().map(|&bytes| usize::from_le_bytes(bytes)).collect();
-    let control = Memory::allocate(&world.team(), crate::service::CONTROL_BYTES)?;
-    let heap = Heap::start(&world)?;
-    world.barrier()?;
-    let lock = (host.has_threads != 0).then(Lock::new);
-    let progress = host.progress;
-    world.call_while_waiting(Some(std::sync::Arc::new(move || {
-        // SAFETY: a function of the border that needs nothing.
-        let call = || unsafe { progress() };
-        match if_running() {
-            Some(runtime) => runtime.meanwhile(call),
-            None => call(),
-        }
-    })));
-    Ok(Runtime {
-        world,
-        heap,
-        processes,
-        probes,
-        control,
-        service: Service::default(),
-        accumulates: Accumulates::new(),
-        lock,
-    })
-}
-
-/// Starts the library. Collective over all processes.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn farside_mpi_start(host: *const Host) -> c_int {
-    guarded(|| {
-        // SAFETY: the border passes one.
-        let host = unsafe { *host };
-        let runtime = Box::leak(Box::new(start(host)?));
-        RUNTIME.store(runtime, Ordering::Release);
-        Ok(())
-    })
-}
-
-/// Ends the library. Collective over all processes.
-#[unsafe(no_mangle)]
-extern "C" fn farside_mpi_finish() -> c_int {
-    guarded(|| {
-        let is_rank = |runtime: &&Runtime| runtime.world.is_own_process();
-        let Some(runtime) = if_running().filter(is_rank) else { return Ok(()) };
-        let flushed = runtime.world.flush_all();
-        let met = runtime.world.barrier().and(flushed);
-        runtime.service.stop(runtime);
-        RUNTIME.store(ptr::null_mut(), Ordering::Release);
-        // SAFETY: it was leaked by `farside_mpi_start`, and this is the last call.
-        let runtime = unsafe { Box::from_raw(ptr::from_ref(runtime).cast_mut()) };
-        // Memory of `MPI_Alloc_mem` that the program has not freed stays until the process ends.
-        std::mem::forget(runtime.heap);
-        met
-    })
-}
-
 /// Returns whether loads and stores reach the memory of a rank of the world that the job has given
 /// out.
 #[unsafe(no_mangle)]
@@ -338,6 +222,11 @@ extern "C" fn farside_mpi_node() -> c_int {
 /// Returns whether the user wants that memory of a process is read and written by itself alone.
 fn asks() -> bool {
     std::env::var_os("FARSIDE_MPI_SERVICE").is_some()
+}
+
+/// Returns an address that every process can read, if it can read any of this one.
+pub(crate) fn probe() -> usize {
+    ptr::from_ref(&RUNTIME).addr()
 }
 
 /// Lets other processes reach the memory of this one by the kernel's calls: a window needs it.

@@ -5,16 +5,14 @@
 //! list of pieces and their bytes, tells the thread, waits for its answer, and lets the mailbox go.
 //! One mailbox serves one origin at a time; it is the way for memory that nothing better reaches.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use farside::{Context, Error, Place, Rank, Result};
 
 use crate::foreign::{Piece, Unreachable, Way};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Service, Serving};
 
 /// The words of a rank's control memory, in bytes from its start.
 const TAKEN: u64 = 64;
@@ -30,17 +28,6 @@ const LIST_PIECES: usize = 2048;
 const DATA: u64 = LIST + 16 * LIST_PIECES as u64;
 const DATA_BYTES: usize = 64 << 10;
 pub(crate) const CONTROL_BYTES: u64 = DATA + DATA_BYTES as u64;
-
-/// This rank's thread, if it serves.
-#[derive(Default)]
-pub(crate) struct Service {
-    thread: RefCell<Option<Serving>>,
-}
-
-struct Serving {
-    ends: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
 
 impl Service {
     /// Starts to serve, unless this rank does already.

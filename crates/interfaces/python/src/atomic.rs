@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use farside::fabric::{Atomic, Width};
-use farside::{Error, Integer, Place, Rank, Result, WaitOptions};
+use farside::raw::Number;
+use farside::{Integer, Place, Rank, Result, WaitOptions};
 use pyo3::prelude::*;
 
 use crate::error::{bad_argument, bad_state, unsupported};
-use crate::number::Number;
 use crate::selection::Selection;
 use crate::window::Window;
 
@@ -381,6 +381,3 @@ impl Window {
         Ok((which, first.number(py, seen.into())?))
     }
 }
-
-/// The error of a lock that was not free.
-pub(crate) const TOO_LATE: Error = Error::TimedOut { after_ms: 0 };

@@ -1,6 +1,6 @@
 //! Collectives of a team on arrays and on bytes.
 
-use farside::raw;
+use farside::raw::{self, Accumulate};
 use farside::{Error, Rank, Result};
 use numpy::{PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
@@ -8,14 +8,14 @@ use pyo3::types::PyBytes;
 
 use crate::array::{self, check_writable, contiguous};
 use crate::error::{bad_argument, unsupported};
-use crate::number::{Fold, Folder, Number, folder};
+use crate::number::{fold_named, folder};
 use crate::team::Team;
 
 /// A contiguous array of numbers that a collective folds, and how.
 struct Folded<'py> {
     array: Bound<'py, PyUntypedArray>,
     item: usize,
-    fold: Folder,
+    fold: Accumulate,
 }
 
 impl<'py> Folded<'py> {
@@ -28,9 +28,7 @@ impl<'py> Folded<'py> {
 
     fn of(array: Bound<'py, PyUntypedArray>, op: &str) -> PyResult<Folded<'py>> {
         let (py, descr) = (array.py(), array.dtype());
-        let operation = Fold::named(py, op)?;
-        let fold = Number::of(&descr).and_then(|number| folder(number, operation));
-        match fold {
+        match folder(&descr, fold_named(py, op)?) {
             Some(fold) => Ok(Folded { item: descr.itemsize(), array, fold }),
             None => Err(unsupported(
                 py,
@@ -100,7 +98,9 @@ impl Team {
     ) -> PyResult<Bound<'py, PyAny>> {
         let folded = Folded::copy(array, op)?;
         let (bytes, item, fold) = (folded.bytes(), folded.item, folded.fold);
-        self.shared.run(py, |team| raw::all_reduce(team, item, bytes, fold))?;
+        self.shared.run(py, |team| {
+            raw::all_reduce(team, item, bytes, |into, from| fold.apply_all(into, from))
+        })?;
         Ok(unwrap(folded.array))
     }
 
@@ -136,7 +136,7 @@ impl Team {
             let mut parts = all.chunks_exact(bytes.len().max(1)).take(count);
             let Some(first) = parts.next() else { return Ok(count > 0) };
             bytes.copy_from_slice(first);
-            parts.for_each(|part| fold(bytes, part));
+            parts.for_each(|part| fold.apply_all(bytes, part));
             Ok(true)
         })?;
         Ok(is_there.then(|| unwrap(folded.array)))

@@ -1,43 +1,30 @@
 //! Arrays whose blocks are distributed over the members of a team.
 
 use std::any::Any;
-use std::cell::UnsafeCell;
 use std::ops::Range;
-use std::sync::Arc;
 
 use farside::array::{Builder, Element};
+use farside::raw::Accumulate;
 use farside::{Complex, Error, Rank, Result, Summand};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::array::{self, as_array, as_summand, contiguous, plain_dtype, scalar};
-use crate::error::bad_argument;
-use crate::number::{Fold, Folder, Number, folder, no_summand, of_summand};
-use crate::team::TeamShared;
+use crate::error::{Raise as _, bad_argument, unsupported};
+use crate::made::Made;
+use crate::number::{fold_named, folder, is_summand, no_summand, number_of, of_summand};
+use crate::team::Team;
 use crate::window::read_shape;
 
 /// An array of numbers whose blocks are distributed over the members of a team, by areas: the first
 /// index and the one after the last in each dimension.
 #[pyclass(frozen, subclass, module = "farside")]
 pub(crate) struct GlobalArray {
-    team: Arc<TeamShared>,
-    /// `None` once it was freed. It borrows the team, and is forgotten if it was not freed.
-    blocks: UnsafeCell<Option<Box<dyn Blocks>>>,
+    /// They borrow the team.
+    made: Made<Box<dyn Blocks>>,
     shape: Vec<usize>,
     descr: Py<PyArrayDescr>,
-    number: Number,
-}
-
-// SAFETY: the blocks are used within `Access::enter` only, by one thread at a time.
-unsafe impl Send for GlobalArray {}
-// SAFETY: as above.
-unsafe impl Sync for GlobalArray {}
-
-impl Drop for GlobalArray {
-    fn drop(&mut self) {
-        std::mem::forget(self.blocks.get_mut().take());
-    }
 }
 
 type Area = [Range<usize>];
@@ -53,8 +40,8 @@ trait Blocks: Any {
     fn gather(&self, indices: &[Vec<usize>], into: &mut [u8]) -> Result<()>;
     fn scatter(&self, indices: &[Vec<usize>], data: &[u8]) -> Result<()>;
     fn fill(&self, value: &[u8]) -> Result<()>;
-    fn change(&self, value: &[u8], fold: Folder) -> Result<()>;
-    fn reduce(&self, fold: Folder) -> Result<Vec<u8>>;
+    fn change(&self, value: &[u8], fold: Accumulate) -> Result<()>;
+    fn reduce(&self, fold: Accumulate) -> Result<Vec<u8>>;
     fn sync(&self) -> Result<()>;
     fn owner(&self, index: &[usize]) -> Result<Rank>;
     fn areas(&self) -> Vec<(Rank, Vec<usize>, Vec<usize>)>;
@@ -137,9 +124,9 @@ fn bytes<T: Summand>(numbers: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
 
-fn folded<T: Summand>(a: T, b: T, fold: Folder) -> T {
+fn folded<T: Summand>(a: T, b: T, fold: Accumulate) -> T {
     let mut into = bytes(&[a]).to_vec();
-    fold(&mut into, bytes(&[b]));
+    fold.apply_all(&mut into, bytes(&[b]));
     number(&into)
 }
 
@@ -170,12 +157,12 @@ impl<T: Multiply> Blocks for farside::GlobalArray<'static, T> {
         farside::GlobalArray::fill(self, number(value))
     }
 
-    fn change(&self, value: &[u8], fold: Folder) -> Result<()> {
+    fn change(&self, value: &[u8], fold: Accumulate) -> Result<()> {
         let value = number(value);
         self.map_in_place(|element: T| folded(element, value, fold))
     }
 
-    fn reduce(&self, fold: Folder) -> Result<Vec<u8>> {
+    fn reduce(&self, fold: Accumulate) -> Result<Vec<u8>> {
         let value = farside::GlobalArray::reduce(self, |a, b| folded(a, b, fold))?;
         Ok(bytes(&[value]).to_vec())
     }
@@ -234,48 +221,48 @@ fn make<T: Multiply>(team: farside::Team<'static>, builder: Builder) -> Result<B
     Ok(Box::new(builder.create_on::<T>(team)?))
 }
 
-impl GlobalArray {
-    /// Makes an array. Collective.
-    pub(crate) fn make(
-        team: &Arc<TeamShared>,
+#[pymethods]
+impl Team {
+    /// Makes an array of a shape, all zero, whose blocks are distributed over the members.
+    /// Collective.
+    #[pyo3(signature = (shape, dtype, ghosts=None))]
+    fn global_array(
+        &self,
         shape: &Bound<'_, PyAny>,
         dtype: &Bound<'_, PyAny>,
         ghosts: Option<Vec<usize>>,
     ) -> PyResult<GlobalArray> {
-        let py = shape.py();
+        let (py, team) = (shape.py(), &self.shared);
         let (shape, descr) = (read_shape(shape)?, plain_dtype(dtype)?);
-        let number = Number::of(&descr).filter(|number| number.is_summand());
-        let Some(number) = number else { return Err(no_summand(&descr)) };
+        let number = number_of(&descr).filter(|&number| is_summand(number));
+        if number.is_none() {
+            return Err(no_summand(&descr));
+        }
         let mut builder = Builder::new(&shape);
         if let Some(ghosts) = &ghosts {
             builder = builder.ghosts(ghosts);
         }
-        let known = Some(number);
         // SAFETY: the array is used within `enter`, keeps the team, and is forgotten in the end.
         let blocks = unsafe {
             team.make(py, |team| {
-                of_summand!(known, make(team, builder), {
+                of_summand!(number, make(team, builder), {
                     Err(Error::Internal("a dtype without an array".into()))
                 })
             })?
         };
-        let blocks = UnsafeCell::new(Some(blocks));
-        Ok(GlobalArray { team: team.for_user(), blocks, shape, descr: descr.unbind(), number })
+        let made = Made::new(team, "array", blocks);
+        Ok(GlobalArray { made, shape, descr: descr.unbind() })
     }
+}
 
+impl GlobalArray {
     fn run<R>(
         &self,
         py: Python<'_>,
         is_long: bool,
         call: impl FnOnce(&dyn Blocks) -> Result<R>,
     ) -> PyResult<R> {
-        self.team.access.run(py, is_long, |_| {
-            // SAFETY: within a use of the context.
-            match unsafe { &*self.blocks.get() } {
-                Some(blocks) => call(&**blocks),
-                None => Err(Error::InvalidState("the array was freed".into())),
-            }
-        })
+        self.made.run(py, is_long, |blocks, _| call(&**blocks))
     }
 
     fn area(&self, low: &[usize], high: &[usize]) -> Vec<Range<usize>> {
@@ -296,12 +283,10 @@ impl GlobalArray {
         }
     }
 
-    fn fold(&self, py: Python<'_>, op: &str) -> PyResult<Folder> {
-        let fold = folder(self.number, Fold::named(py, op)?);
-        fold.ok_or_else(|| {
-            let descr = self.descr.bind(py);
-            crate::error::unsupported(py, format!("{op} of {descr}"))
-        })
+    fn fold(&self, py: Python<'_>, op: &str) -> PyResult<Accumulate> {
+        let descr = self.descr.bind(py);
+        let fold = folder(descr, fold_named(py, op)?);
+        fold.ok_or_else(|| unsupported(py, format!("{op} of {descr}")))
     }
 }
 
@@ -432,12 +417,16 @@ impl GlobalArray {
 
     /// Sets this matrix to the product of two others. Collective.
     fn multiply(&self, py: Python<'_>, a: &GlobalArray, b: &GlobalArray) -> PyResult<()> {
-        // SAFETY: within a use of the context that all three have.
-        let (a, b) = unsafe { (&*a.blocks.get(), &*b.blocks.get()) };
-        self.run(py, true, |blocks| match (a, b) {
-            (Some(a), Some(b)) => blocks.multiply(&**a, &**b),
-            _ => Err(Error::InvalidState("a factor was freed".into())),
-        })
+        let access = &self.made.team.access;
+        let entered = access.enter(py)?;
+        let multiplied = self.made.get(&entered).and_then(|blocks| {
+            match (a.made.get(&entered), b.made.get(&entered)) {
+                (Ok(a), Ok(b)) => access.released(py, || blocks.multiply(&**a, &**b)),
+                _ => Err(Error::InvalidState("a factor was freed".into())),
+            }
+        });
+        drop(entered);
+        multiplied.raise(py)
     }
 
     /// Returns when all members have called it and all that any of them has put has landed.
@@ -484,10 +473,6 @@ impl GlobalArray {
 
     /// Gives its memory back. Collective.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
-        let entered = self.team.access.enter(py)?;
-        // SAFETY: within a use of the context.
-        let Some(blocks) = (unsafe { (*self.blocks.get()).take() }) else { return Ok(()) };
-        let freed = self.team.access.released(py, || blocks.free());
-        self.team.end_use(py, entered, freed)
+        self.made.free(py, |blocks, _| blocks.free())
     }
 }

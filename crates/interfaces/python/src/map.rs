@@ -1,19 +1,18 @@
 //! Hash tables over all members of a team, with keys and values of numpy's dtypes.
 
-use std::cell::UnsafeCell;
-use std::sync::Arc;
-
 use farside::map::{Options, Synchronization};
-use farside::{Context, Result, rw};
+use farside::raw::Number;
+use farside::{Context, Op, Result, rw};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArrayMethods as _};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::array::{self, as_array, as_summand, plain_dtype, scalar};
-use crate::error::{Raise, bad_argument, bad_state, unsupported};
-use crate::number::Number;
-use crate::team::{Team, TeamShared};
+use crate::error::{bad_argument, unsupported};
+use crate::made::Made;
+use crate::number::{bytes_of, folder, number_of};
+use crate::team::Team;
 
 /// The longest key and value in bytes.
 const KEY_BYTES_MAX: usize = 64;
@@ -23,27 +22,11 @@ const VALUE_BYTES_MAX: usize = 256;
 /// keys and values are of dtypes that were given when it was made, such as `"i8"` or `"S20"`.
 #[pyclass(frozen, module = "farside")]
 pub(crate) struct HashMap {
-    team: Arc<TeamShared>,
-    /// Those who have recovered the map: what it has is theirs since.
-    survivors: UnsafeCell<Option<Arc<TeamShared>>>,
-    /// `None` once it was freed.
-    table: UnsafeCell<Option<Box<dyn Table>>>,
+    made: Made<Box<dyn Table>>,
     key: Kind,
     value: Kind,
     /// True if an operation may wait: for another node, or for a lock.
     is_slow: bool,
-}
-
-// SAFETY: the cells are used within `Access::enter` only, by one thread at a time.
-unsafe impl Send for HashMap {}
-// SAFETY: as above.
-unsafe impl Sync for HashMap {}
-
-impl Drop for HashMap {
-    fn drop(&mut self) {
-        // What was not freed stays until the job ends.
-        std::mem::forget(self.table.get_mut().take());
-    }
 }
 
 /// A dtype, and what is known of it.
@@ -61,7 +44,7 @@ impl Kind {
             let text = format!("a {what} of {item} bytes ({descr}): {most} are the most");
             return Err(unsupported(dtype.py(), text));
         }
-        Ok(Kind { number: Number::of(&descr), descr: descr.unbind(), item })
+        Ok(Kind { number: number_of(&descr), descr: descr.unbind(), item })
     }
 
     /// Returns the bytes of a key, which the dtype can hold: another would be cut or rounded, and
@@ -71,7 +54,7 @@ impl Kind {
         let descr = self.descr.bind(py);
         // An integer of Python that fits is what it was.
         let integer = self.number.filter(|_| b"iu".contains(&descr.kind()));
-        if let Some((bytes, len)) = integer.and_then(|number| number.bytes_of(key)) {
+        if let Some((bytes, len)) = integer.and_then(|number| bytes_of(number, key)) {
             return Ok(bytes[..len].to_vec());
         }
         let bytes = self.bytes(key)?;
@@ -100,7 +83,7 @@ impl Kind {
 
     /// Returns the bytes of a value.
     fn bytes(&self, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-        if let Some((bytes, len)) = self.number.and_then(|number| number.bytes_of(value)) {
+        if let Some((bytes, len)) = self.number.and_then(|number| bytes_of(number, value)) {
             return Ok(bytes[..len].to_vec());
         }
         let array = as_array(value, self.descr.bind(value.py()))?;
@@ -211,17 +194,19 @@ fn make_table(
     Err(farside::Error::Internal(format!("no table for keys of {key} and values of {value} bytes")))
 }
 
-impl HashMap {
-    /// Makes a table. Collective.
-    pub(crate) fn make(
-        team: &Arc<TeamShared>,
+#[pymethods]
+impl Team {
+    /// Makes a hash table of keys and values of two dtypes. Collective.
+    #[pyo3(signature = (key, value, slots=1024, reserve_bytes=None, locked=false))]
+    fn hash_map(
+        &self,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         slots: usize,
         reserve_bytes: Option<usize>,
         locked: bool,
     ) -> PyResult<HashMap> {
-        let py = key.py();
+        let (py, team) = (key.py(), &self.shared);
         let key = Kind::read(key, KEY_BYTES_MAX, "key")?;
         let value = Kind::read(value, VALUE_BYTES_MAX, "value")?;
         let synchronization = match locked {
@@ -232,24 +217,18 @@ impl HashMap {
         let sizes = (key.item, value.item);
         let table = team.run(py, |team| make_table(team, sizes, &options))?;
         let is_slow = locked || !team.access.is_one_node;
-        let (survivors, table) = (UnsafeCell::new(None), UnsafeCell::new(Some(table)));
-        Ok(HashMap { team: team.for_user(), survivors, table, key, value, is_slow })
+        Ok(HashMap { made: Made::new(team, "map", table), key, value, is_slow })
     }
+}
 
+impl HashMap {
     /// Runs an operation on the table.
     fn run<R>(
         &self,
         py: Python<'_>,
         operation: impl FnOnce(&dyn Table, &Context) -> Result<R>,
     ) -> PyResult<R> {
-        let access = &self.team.access;
-        access.run(py, self.is_slow, |context| {
-            // SAFETY: within a use of the context.
-            match unsafe { &*self.table.get() } {
-                Some(table) => operation(&**table, context),
-                None => Err(farside::Error::InvalidState("the map was freed".into())),
-            }
-        })
+        self.made.run(py, self.is_slow, |table, context| operation(&**table, context))
     }
 
     fn found<'py>(
@@ -355,20 +334,16 @@ impl HashMap {
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let sum = self
-            .value
-            .number
-            .and_then(|number| crate::number::folder(number, crate::number::Fold::Sum));
-        let Some(sum) = sum else {
-            let descr = self.value.descr.bind(py);
+        let descr = self.value.descr.bind(py);
+        let Some(sum) = folder(descr, Op::Sum) else {
             return Err(unsupported(py, format!("fetch_add of {descr}: numbers have it")));
         };
-        let value = as_summand(value, self.value.descr.bind(py))?;
+        let value = as_summand(value, descr)?;
         let (key, value) = (self.key.key_bytes(key)?, self.value.bytes(&value)?);
         let change = |old: Option<&[u8]>| {
             let mut new = value.clone();
             if let Some(old) = old {
-                sum(&mut new, &old[..value.len()]);
+                sum.apply_all(&mut new, &old[..value.len()]);
             }
             Some(new)
         };
@@ -389,32 +364,11 @@ impl HashMap {
     /// Makes a map with locks usable again after the loss of a member. Collective over
     /// `survivors`, a team of members that are all alive, made before the loss.
     fn recover(&self, py: Python<'_>, survivors: &Bound<'_, Team>) -> PyResult<()> {
-        let entered = self.team.access.enter(py)?;
-        let team = survivors.get().shared.team(py, &entered)?;
-        // SAFETY: within a use of the context.
-        let Some(table) = (unsafe { (*self.table.get()).as_mut() }) else {
-            return Err(bad_state(py, "the map was freed"));
-        };
-        let recovered = self.team.access.released(py, || table.recover(&team));
-        if recovered.is_ok() {
-            // The team from before stays in use: it has lost a member, and cannot be freed.
-            // SAFETY: within a use of the context.
-            unsafe { *self.survivors.get() = Some(survivors.get().shared.for_user()) };
-        }
-        drop((team, entered));
-        recovered.raise(py)
+        self.made.recover(py, survivors.get(), |table, team| table.recover(team))
     }
 
     /// Gives its memory back. Collective.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
-        let entered = self.team.access.enter(py)?;
-        // SAFETY: within a use of the context.
-        let owner = unsafe { &*self.survivors.get() }.as_ref().unwrap_or(&self.team);
-        let team = owner.team_of_user(py, &entered)?;
-        // SAFETY: within a use of the context.
-        let Some(table) = (unsafe { (*self.table.get()).take() }) else { return Ok(()) };
-        let freed = self.team.access.released(py, || table.free(&team));
-        drop(team);
-        owner.end_use(py, entered, freed)
+        self.made.free(py, |table, team| table.free(team))
     }
 }

@@ -9,10 +9,12 @@ use pyo3::prelude::*;
 
 use crate::access::{Access, Solely};
 use crate::array;
+use crate::context::Context;
 use crate::error::{Raise, bad_state};
 use crate::selection::Selection;
 use crate::transfer::Block;
 use crate::window::Window;
+use crate::world::World;
 
 /// Transfers under way. At the end of its `with` block all of them are complete, here: what was
 /// gotten is there, and the arrays that were put may be changed. A flush says when puts have
@@ -35,11 +37,21 @@ struct Underway {
     _memory: Memory,
 }
 
-impl Scope {
-    pub(crate) fn new(access: Arc<Access>) -> Scope {
-        Scope { access, state: Mutex::new(State { is_open: false, underway: VecDeque::new() }) }
-    }
+macro_rules! opens_scopes {
+    ($($type:ident)*) => {$(
+        #[pymethods]
+        impl $type {
+            /// Opens a scope for transfers that overlap with computation.
+            fn scope(&self) -> Scope {
+                let state = Mutex::new(State { is_open: false, underway: VecDeque::new() });
+                Scope { access: self.access.clone(), state }
+            }
+        }
+    )*};
+}
+opens_scopes! { World Context Window }
 
+impl Scope {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

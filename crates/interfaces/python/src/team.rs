@@ -8,12 +8,7 @@ use farside::{Detached, Rank, Result};
 use pyo3::prelude::*;
 
 use crate::access::{Access, Entered, not_the_world};
-use crate::epoch::EpochWindow;
 use crate::error::{Raise, bad_state};
-use crate::global_array::GlobalArray;
-use crate::lock::{Lock, RwLock};
-use crate::map::HashMap;
-use crate::window::Window;
 
 /// Some or all ranks, in an order, with collectives of their own. All members make the same
 /// collective calls in the same order.
@@ -262,79 +257,6 @@ impl Team {
     /// has landed.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.run(py, |team| team.sync())
-    }
-
-    /// Allocates a window: a part of this shape on this member, all zero; other members may choose
-    /// other shapes with as many dimensions. Collective.
-    fn window(&self, shape: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>) -> PyResult<Window> {
-        Window::allocate(&self.shared, shape, dtype)
-    }
-
-    /// Allocates a window with epochs, as MPI programs know them. Collective.
-    #[pyo3(signature = (shape, dtype, design="direct", checking=true))]
-    fn epoch_window(
-        &self,
-        shape: &Bound<'_, PyAny>,
-        dtype: &Bound<'_, PyAny>,
-        design: &str,
-        checking: bool,
-    ) -> PyResult<EpochWindow> {
-        EpochWindow::allocate(&self.shared, shape, dtype, design, checking)
-    }
-
-    /// Shares an array that the program has as a window with epochs. Whole pages change their place
-    /// in the machine, with what else is in them, and keep their addresses. Collective.
-    #[pyo3(signature = (array, checking=true))]
-    fn epoch_window_over(
-        &self,
-        array: Option<&Bound<'_, PyAny>>,
-        checking: bool,
-        py: Python<'_>,
-    ) -> PyResult<EpochWindow> {
-        EpochWindow::attach(py, &self.shared, array, checking)
-    }
-
-    /// Makes an exclusive lock whose shared words are in the memory of `home`. Collective.
-    #[pyo3(signature = (home=0, kind=None))]
-    fn new_lock(&self, py: Python<'_>, home: u32, kind: Option<&str>) -> PyResult<Lock> {
-        Lock::make(py, &self.shared, Rank(home), kind)
-    }
-
-    /// Makes a semaphore: a lock that as many ranks have at a time as it has permits. Collective.
-    #[pyo3(signature = (permits, home=0))]
-    fn new_semaphore(&self, py: Python<'_>, permits: u32, home: u32) -> PyResult<Lock> {
-        Lock::semaphore(py, &self.shared, Rank(home), permits)
-    }
-
-    /// Makes a reader-writer lock whose shared words are in the memory of `home`. Collective.
-    #[pyo3(signature = (home=0, kind=None))]
-    fn new_rw_lock(&self, py: Python<'_>, home: u32, kind: Option<&str>) -> PyResult<RwLock> {
-        RwLock::make(py, &self.shared, Rank(home), kind)
-    }
-
-    /// Makes a hash table of keys and values of two dtypes. Collective.
-    #[pyo3(signature = (key, value, slots=1024, reserve_bytes=None, locked=false))]
-    fn hash_map(
-        &self,
-        key: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-        slots: usize,
-        reserve_bytes: Option<usize>,
-        locked: bool,
-    ) -> PyResult<HashMap> {
-        HashMap::make(&self.shared, key, value, slots, reserve_bytes, locked)
-    }
-
-    /// Makes an array of a shape, all zero, whose blocks are distributed over the members.
-    /// Collective.
-    #[pyo3(signature = (shape, dtype, ghosts=None))]
-    fn global_array(
-        &self,
-        shape: &Bound<'_, PyAny>,
-        dtype: &Bound<'_, PyAny>,
-        ghosts: Option<Vec<usize>>,
-    ) -> PyResult<GlobalArray> {
-        GlobalArray::make(&self.shared, shape, dtype, ghosts)
     }
 
     fn __len__(&self) -> usize {

@@ -8,7 +8,7 @@ use pyo3::types::{PySlice, PyTuple};
 use crate::access::HELD_BYTES;
 use crate::array::{self, as_array, as_summand, check_writable, has_dtype, scalar};
 use crate::error::bad_argument;
-use crate::number::{Number, no_summand, of_summand};
+use crate::number::{is_summand, no_summand, of_summand};
 use crate::selection::Selection;
 use crate::window::Window;
 
@@ -310,7 +310,7 @@ impl Window {
     ) -> PyResult<()> {
         let number = self.number();
         let none = || Err(no_summand(self.descr(py)));
-        if !number.is_some_and(Number::is_summand) {
+        if !number.is_some_and(is_summand) {
             return none();
         }
         let value = as_summand(value, self.descr(py))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use farside::fabric::text::counted;
-use farside::raw::Memory;
+use farside::raw::{Memory, Number};
 use farside::{Error, Rank};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::prelude::*;
@@ -12,12 +12,11 @@ use pyo3::types::{PyBool, PyTuple};
 
 use crate::access::Access;
 use crate::array::{self, plain_dtype};
+use crate::context::Context;
 use crate::error::{Raise, bad_argument, bad_index_type, bad_state, raise};
-use crate::number::Number;
-use crate::scope::Scope;
+use crate::number::{bytes_of as number_bytes, number_of};
 use crate::selection::{DIMENSIONS_MAX, Selection, integer};
-use crate::team::TeamShared;
-use crate::world::Context;
+use crate::team::{Team, TeamShared};
 
 /// An array with a part on every member of a team. `w[rank, index]` reads and writes the part of
 /// any rank; an index is what numpy calls a basic one.
@@ -91,14 +90,12 @@ pub(crate) fn bytes_of(py: Python<'_>, shape: &[usize], item: usize) -> PyResult
     bytes.ok_or_else(|| bad_argument(py, format!("no memory is as long as shape {shape:?} says")))
 }
 
-impl Window {
-    /// Allocates a window. Collective.
-    pub(crate) fn allocate(
-        team: &Arc<TeamShared>,
-        shape: &Bound<'_, PyAny>,
-        dtype: &Bound<'_, PyAny>,
-    ) -> PyResult<Window> {
-        let py = shape.py();
+#[pymethods]
+impl Team {
+    /// Allocates a window: a part of this shape on this member, all zero; other members may choose
+    /// other shapes with as many dimensions. Collective.
+    fn window(&self, shape: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>) -> PyResult<Window> {
+        let (py, team) = (shape.py(), &self.shared);
         let (shape, descr) = (read_shape(shape)?, plain_dtype(dtype)?);
         let item = descr.itemsize();
         let bytes = bytes_of(py, &shape, item)?;
@@ -128,7 +125,7 @@ impl Window {
             memory,
             team: team.for_user(),
             item,
-            number: Number::of(&descr),
+            number: number_of(&descr),
             descr: descr.unbind(),
             shapes,
             is_freed: AtomicBool::new(false),
@@ -136,7 +133,9 @@ impl Window {
         };
         Ok(Window { shared: Arc::new(shared), access: team.access.clone() })
     }
+}
 
+impl Window {
     #[inline]
     pub(crate) fn memory(&self) -> &Memory {
         &self.shared.memory
@@ -342,7 +341,7 @@ impl Window {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         if let Some((rank, offset)) = self.fast_element(key)?
-            && let Some((bytes, len)) = self.number().and_then(|number| number.bytes_of(value))
+            && let Some((bytes, len)) = self.number().and_then(|number| number_bytes(number, value))
         {
             let to = self.memory().at(rank, offset as u64);
             let is_long = self.is_long(rank, len);
@@ -571,10 +570,5 @@ impl Window {
             self.memory().members().len(),
             self.descr(py)
         )
-    }
-
-    /// Opens a scope for transfers that overlap with computation.
-    fn scope(&self) -> Scope {
-        Scope::new(self.access.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! The job: joining and leaving it, its ranks and nodes, contexts of threads.
+//! The job: joining and leaving it, its ranks and nodes.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,16 +8,16 @@ use farside::{PeerState, Rank};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::access::Access;
+use crate::access::{Access, Solely};
+use crate::context::{Context, counters, fence, flush};
 use crate::error::{Raise, bad_state};
 use crate::lock::Lock;
-use crate::scope::Scope;
 use crate::team::{Team, TeamShared};
 
 /// A rank's handle on the job, and the team of all ranks. It belongs to the thread that has joined.
 #[pyclass(frozen, extends = Team, module = "farside")]
 pub(crate) struct World {
-    access: Arc<Access>,
+    pub(crate) access: Arc<Access>,
     team: Arc<TeamShared>,
     contexts: Mutex<Vec<Weak<Access>>>,
     /// The locks of `lock`, by their home.
@@ -25,17 +25,11 @@ pub(crate) struct World {
     process: u32,
 }
 
-/// One thread's way into the job, with completions and an order of its own.
-#[pyclass(frozen, module = "farside")]
-pub(crate) struct Context {
-    pub(crate) access: Arc<Access>,
-}
-
 /// Joins the job that this process was started for, or, if it was started without a launcher, a job
 /// of one rank. A process joins once.
 #[pyfunction]
 pub(crate) fn join(py: Python<'_>) -> PyResult<Py<World>> {
-    let world = py.detach(|| crate::access::Solely(farside::join())).into_inner().raise(py)?;
+    let world = py.detach(|| Solely(farside::join())).into_inner().raise(py)?;
     // Inside of a call without the interpreter's lock no Python code handles an interrupt, and the
     // call may wait for ranks that the same interrupt has ended: the default action ends it, too.
     let flag = (world.size() > 1).then(|| Arc::new(AtomicBool::new(false)));
@@ -76,96 +70,6 @@ fn place() -> Option<Place> {
     found?.ok()
 }
 
-fn fence(access: &Access, py: Python<'_>) -> PyResult<()> {
-    access.run(py, !access.is_one_node, farside::Context::fence)
-}
-
-fn flush(access: &Access, py: Python<'_>, rank: Option<u32>) -> PyResult<()> {
-    access.run(py, !access.is_one_node, |context| match rank {
-        Some(rank) => context.flush(Rank(rank)),
-        None => context.flush_all(),
-    })
-}
-
-fn counters<'py>(
-    access: &Access,
-    py: Python<'py>,
-    rank: Option<u32>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let (counted, waits) = access.run(py, false, |context| {
-        let counters = context.counters();
-        let counted = match rank {
-            None => counters.total(),
-            Some(rank) => {
-                context.topology().check(Rank(rank))?;
-                counters.peer(Rank(rank))
-            }
-        };
-        Ok((counted, counters.effort.waits))
-    })?;
-    let all = PyDict::new(py);
-    for (name, value) in [
-        ("puts", counted.puts),
-        ("put_bytes", counted.put_bytes),
-        ("gets", counted.gets),
-        ("get_bytes", counted.get_bytes),
-        ("accumulates", counted.accumulates),
-        ("accumulate_bytes", counted.accumulate_bytes),
-        ("atomics", counted.atomics),
-        ("calls", counted.calls),
-        ("waits", waits),
-    ] {
-        all.set_item(name, value)?;
-    }
-    Ok(all)
-}
-
-#[pymethods]
-impl Context {
-    /// Orders puts: what was put before lands ahead of what is put, signalled or accumulated at the
-    /// same rank afterwards.
-    fn fence(&self, py: Python<'_>) -> PyResult<()> {
-        fence(&self.access, py)
-    }
-
-    /// Returns when all that was put to a rank, or to all, has landed.
-    #[pyo3(signature = (rank=None))]
-    fn flush(&self, py: Python<'_>, rank: Option<u32>) -> PyResult<()> {
-        flush(&self.access, py, rank)
-    }
-
-    /// Opens a scope for transfers that overlap with computation.
-    fn scope(&self) -> Scope {
-        Scope::new(self.access.clone())
-    }
-
-    /// Returns what this context has done to a rank, or to all together.
-    #[pyo3(signature = (rank=None))]
-    fn counters<'py>(&self, py: Python<'py>, rank: Option<u32>) -> PyResult<Bound<'py, PyDict>> {
-        counters(&self.access, py, rank)
-    }
-
-    /// Gives the context up. What was put through it and not flushed may be lost.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.access.leave(py)
-    }
-
-    fn __enter__(slf: Py<Context>) -> Py<Context> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: &Bound<'_, PyAny>,
-        _value: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<bool> {
-        self.close(py)?;
-        Ok(false)
-    }
-}
-
 #[pymethods]
 impl World {
     /// This rank's number.
@@ -204,8 +108,7 @@ impl World {
 
     /// Makes a context for another thread of this rank.
     fn context(&self, py: Python<'_>) -> PyResult<Context> {
-        let made =
-            self.access.run(py, true, |context| Ok(crate::access::Solely(context.context()?)))?;
+        let made = self.access.run(py, true, |context| Ok(Solely(context.context()?)))?;
         let access = Arc::new(self.access.beside(made.into_inner()));
         let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
         contexts.retain(|other| other.strong_count() > 0);
@@ -223,11 +126,6 @@ impl World {
     #[pyo3(signature = (rank=None))]
     fn flush(&self, py: Python<'_>, rank: Option<u32>) -> PyResult<()> {
         flush(&self.access, py, rank)
-    }
-
-    /// Opens a scope for transfers that overlap with computation.
-    fn scope(&self) -> Scope {
-        Scope::new(self.access.clone())
     }
 
     /// Stands in a loop that polls memory of another rank: lets other ranks run, and raises

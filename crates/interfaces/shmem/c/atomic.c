@@ -67,9 +67,7 @@ AMO_BITWISE_TYPES(BITWISE, )
     FETCH(name##_fetch, type) \
     POST(name##_set, type, SWAP) \
     UPDATE(name##_swap, type, SWAP)
-OLD_MOVES(float, float, float, )
-OLD_MOVES(double, double, double, )
-SIGNED_TYPES(OLD_MOVES, )
+OLD_AMO_EXTENDED_TYPES(OLD_MOVES, )
 
 #define OLD_ARITHMETIC(name, type, base, more) \
     COMPARE_SWAP(name##_cswap, type) \
@@ -77,6 +75,6 @@ SIGNED_TYPES(OLD_MOVES, )
     INC(name##_inc, type) \
     UPDATE(name##_fadd, type, ADD) \
     POST(name##_add, type, ADD)
-SIGNED_TYPES(OLD_ARITHMETIC, )
+OLD_AMO_TYPES(OLD_ARITHMETIC, )
 
 UPDATE(swap, long, SWAP)

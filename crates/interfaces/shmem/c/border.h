@@ -11,6 +11,7 @@
 #include <pshmem.h>
 
 #include "core.h"
+#include "types.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values travel in a word's low bytes");
 _Static_assert(sizeof(long) == 8 && sizeof(long long) == 8, "int64_t is handled as long");
@@ -48,89 +49,6 @@ static inline const char *farside_shmem_called(const char *call, void *address)
     type value_of_word; \
     memcpy(&value_of_word, &(word), sizeof(value_of_word)); \
     return value_of_word
-
-/* Lists of types. Each entry is the name, the type, and the name of the fundamental type that it
- * is; `more` is passed on. */
-#define FIXED_TYPES(X, more) \
-    X(int32, int32_t, int, more) \
-    X(int64, int64_t, long, more) \
-    X(uint32, uint32_t, uint, more) \
-    X(uint64, uint64_t, ulong, more)
-
-#define SMALL_FIXED_TYPES(X, more) \
-    X(int8, int8_t, schar, more) \
-    X(int16, int16_t, short, more) \
-    X(uint8, uint8_t, uchar, more) \
-    X(uint16, uint16_t, ushort, more)
-
-#define SIGNED_TYPES(X, more) \
-    X(int, int, int, more) \
-    X(long, long, long, more) \
-    X(longlong, long long, longlong, more)
-
-#define UNSIGNED_TYPES(X, more) \
-    X(uint, unsigned int, uint, more) \
-    X(ulong, unsigned long, ulong, more) \
-    X(ulonglong, unsigned long long, ulonglong, more)
-
-#define AMO_TYPES(X, more) \
-    SIGNED_TYPES(X, more) \
-    UNSIGNED_TYPES(X, more) \
-    FIXED_TYPES(X, more) \
-    X(size, size_t, ulong, more) \
-    X(ptrdiff, ptrdiff_t, long, more)
-
-#define AMO_EXTENDED_TYPES(X, more) \
-    X(float, float, float, more) \
-    X(double, double, double, more) \
-    AMO_TYPES(X, more)
-
-#define AMO_BITWISE_TYPES(X, more) \
-    UNSIGNED_TYPES(X, more) \
-    FIXED_TYPES(X, more)
-
-#define SHORT_TYPES(X, more) \
-    X(short, short, short, more) \
-    X(ushort, unsigned short, ushort, more)
-
-#define WAIT_TYPES(X, more) \
-    SHORT_TYPES(X, more) \
-    AMO_TYPES(X, more)
-
-/* Integers of which a reduction is bitwise in the standard, and those of which it is not. */
-#define REDUCE_BITWISE_TYPES(X, more) \
-    X(uchar, unsigned char, uchar, more) \
-    X(ushort, unsigned short, ushort, more) \
-    UNSIGNED_TYPES(X, more) \
-    SMALL_FIXED_TYPES(X, more) \
-    FIXED_TYPES(X, more) \
-    X(size, size_t, ulong, more)
-
-#define OLD_INTEGER_TYPES(X, more) \
-    X(short, short, short, more) \
-    SIGNED_TYPES(X, more)
-
-#define FLOAT_TYPES(X, more) \
-    X(float, float, float, more) \
-    X(double, double, double, more) \
-    X(longdouble, long double, longdouble, more)
-
-#define COMPLEX_TYPES(X, more) \
-    X(complexf, float _Complex, complexf, more) \
-    X(complexd, double _Complex, complexd, more)
-
-/* Types of at most eight bytes that a put or get moves. */
-#define WORD_TYPES(X, more) \
-    AMO_EXTENDED_TYPES(X, more) \
-    SHORT_TYPES(X, more) \
-    SMALL_FIXED_TYPES(X, more) \
-    X(char, char, char, more) \
-    X(schar, signed char, schar, more) \
-    X(uchar, unsigned char, uchar, more)
-
-#define RMA_TYPES(X, more) \
-    WORD_TYPES(X, more) \
-    X(longdouble, long double, longdouble, more)
 
 /* Sizes of elements: bits and bytes. */
 #define SIZES(X, more) \

@@ -27,7 +27,7 @@ shmem_team_t oshmem_team_shared = SHMEM_TEAM_SHARED;
     CTX_UPDATE(name##_atomic_fetch_xor, type, XOR) \
     POST(name##_atomic_xor, type, XOR) \
     CTX_POST(name##_atomic_xor, type, XOR)
-SIGNED_TYPES(SIGNED_BITWISE, )
+OLD_AMO_TYPES(SIGNED_BITWISE, )
 
 /* Names without a prefix. Programs have variables of these names, which come first. */
 

@@ -46,21 +46,10 @@ BITWISE_REDUCTIONS(and)
 BITWISE_REDUCTIONS(or)
 BITWISE_REDUCTIONS(xor)
 
-#define ORDERED_TYPES(X, more) \
-    REDUCE_BITWISE_TYPES(X, more) \
-    OLD_INTEGER_TYPES(X, more) \
-    X(char, char, char, more) \
-    X(schar, signed char, schar, more) \
-    X(ptrdiff, ptrdiff_t, long, more) \
-    FLOAT_TYPES(X, more)
-ORDERED_TYPES(REDUCE, max)
-ORDERED_TYPES(REDUCE, min)
-
-#define ARITHMETIC_TYPES(X, more) \
-    ORDERED_TYPES(X, more) \
-    COMPLEX_TYPES(X, more)
-ARITHMETIC_TYPES(REDUCE, sum)
-ARITHMETIC_TYPES(REDUCE, prod)
+REDUCE_ORDERED_TYPES(REDUCE, max)
+REDUCE_ORDERED_TYPES(REDUCE, min)
+REDUCE_ARITHMETIC_TYPES(REDUCE, sum)
+REDUCE_ARITHMETIC_TYPES(REDUCE, prod)
 
 /* Prefix sums: a member's own value is in them or not. */
 
@@ -74,8 +63,8 @@ enum { scan_in = 1, scan_ex = 0 };
         return farside_shmem_scan(&group, dest, source, nelems, sizeof(type), fold_##base##_sum, \
             scan_##kind, CALL(name##_sum_##kind##scan)); \
     }
-ARITHMETIC_TYPES(SCAN, in)
-ARITHMETIC_TYPES(SCAN, ex)
+REDUCE_ARITHMETIC_TYPES(SCAN, in)
+REDUCE_ARITHMETIC_TYPES(SCAN, ex)
 
 /* Of an active set. The work array is not needed. */
 
@@ -94,13 +83,7 @@ ARITHMETIC_TYPES(SCAN, ex)
 OLD_INTEGER_TYPES(TO_ALL, and)
 OLD_INTEGER_TYPES(TO_ALL, or)
 OLD_INTEGER_TYPES(TO_ALL, xor)
-
-#define OLD_ORDERED(op) \
-    OLD_INTEGER_TYPES(TO_ALL, op) \
-    FLOAT_TYPES(TO_ALL, op)
-OLD_ORDERED(max)
-OLD_ORDERED(min)
-OLD_ORDERED(sum)
-OLD_ORDERED(prod)
-COMPLEX_TYPES(TO_ALL, sum)
-COMPLEX_TYPES(TO_ALL, prod)
+OLD_ORDERED_TYPES(TO_ALL, max)
+OLD_ORDERED_TYPES(TO_ALL, min)
+OLD_ARITHMETIC_TYPES(TO_ALL, sum)
+OLD_ARITHMETIC_TYPES(TO_ALL, prod)

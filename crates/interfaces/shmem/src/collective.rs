@@ -15,10 +15,10 @@ use crate::context::{self, quiet_default};
 use crate::exit::{self, Call, OrExit};
 use crate::races;
 use crate::region::Region;
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::{Runtime, TeamHandle, TeamState, find_team, runtime};
 use crate::set::{self, ActiveSet};
 use crate::strided::{self, Strided};
-use crate::team::{self, TeamHandle, TeamState};
+use crate::team;
 use crate::transfer::symmetric;
 
 /// The group of a collective, as `core.h` has it.
@@ -42,7 +42,7 @@ impl Group {
     /// Returns the team; `None` for SHMEM_TEAM_INVALID.
     fn team(&self, runtime: &'static Runtime, call: Call) -> Option<&'static TeamState> {
         if !self.is_set() {
-            return team::find(runtime, self.team, call);
+            return find_team(runtime, self.team, call);
         }
         let Group { start, log_stride, size, psync, .. } = *self;
         let set = ActiveSet { start, log_stride, size, psync };

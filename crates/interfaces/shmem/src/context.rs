@@ -1,18 +1,15 @@
 //! Contexts: completion domains of their own, for threads that must not disturb each other.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::ffi::{c_int, c_long, c_void};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use farside::raw::Request;
-use farside::{Context, Rank, Result};
+use farside::Result;
 use farside_interop::handles::Table;
 
 use crate::exit::{self, Call, OrExit};
 use crate::races;
-use crate::runtime::{Runtime, runtime};
-use crate::team::{self, TeamHandle};
+use crate::runtime::{Ctx, Runtime, TeamHandle, find_team, runtime};
 
 /// What programs hold: a number in a pointer's clothes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,77 +37,10 @@ impl CtxHandle {
     }
 }
 
-pub(crate) struct Ctx {
-    /// The context of its own, if there are several threads and the fabric has one left; else it
-    /// shares the world's, and the lock of the default context.
-    own: Option<Context>,
-    /// Held during an operation, if several threads may use it at once.
-    lock: Option<Mutex<()>>,
-    /// Transfers that the next quiet completes.
-    pending: RefCell<VecDeque<Request>>,
-    team: TeamHandle,
-    /// The PEs of its team; `None` if that is the world.
-    members: Option<Arc<[Rank]>>,
-    /// Whether its team descends from SHMEM_TEAM_SHARED.
-    pub(crate) is_shared: bool,
-}
-
-// SAFETY: what must not be used by several threads at once is used under the lock, or the program
-// has promised to keep threads apart.
-unsafe impl Sync for Ctx {}
-
 // SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
 static CONTEXTS: Table<Ctx> = unsafe { Table::new("context") };
 
 impl Ctx {
-    /// The default context.
-    pub(crate) fn of_world(has_threads: bool) -> Ctx {
-        Ctx {
-            own: None,
-            lock: has_threads.then(Mutex::default),
-            pending: RefCell::default(),
-            team: TeamHandle::WORLD,
-            members: None,
-            is_shared: false,
-        }
-    }
-
-    /// Calls `act` with the context, which no other thread uses meanwhile.
-    #[inline]
-    pub(crate) fn with<R>(&self, runtime: &Runtime, act: impl FnOnce(&Context) -> R) -> R {
-        let (lock, context) = match &self.own {
-            Some(own) => (&self.lock, own),
-            None => (&runtime.default.lock, &*runtime.world),
-        };
-        let _guard =
-            lock.as_ref().map(|lock| lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        act(context)
-    }
-
-    /// Returns the PE with a number of the context's team.
-    #[inline]
-    pub(crate) fn rank(&self, runtime: &Runtime, pe: c_int, call: Call) -> Rank {
-        let Some(members) = &self.members else {
-            return runtime.rank(pe, call);
-        };
-        match usize::try_from(pe).ok().and_then(|pe| members.get(pe)) {
-            Some(&rank) => rank,
-            None => exit::no_such_pe(call, pe, members.len()),
-        }
-    }
-
-    /// Notes a transfer that the next quiet completes. The fabric bears only so many: if they are
-    /// too many, the oldest is waited for.
-    pub(crate) fn add(&self, context: &Context, request: Request) -> Result<()> {
-        let mut pending = self.pending.borrow_mut();
-        pending.push_back(request);
-        let most = context.job().caps.outstanding_max.max(1) as usize;
-        match pending.len() < most {
-            true => Ok(()),
-            false => pending.pop_front().map_or(Ok(()), |oldest| oldest.wait(context)),
-        }
-    }
-
     #[inline]
     fn quiet(&self, runtime: &Runtime) -> Result<()> {
         self.with(runtime, |context| {
@@ -190,7 +120,7 @@ unsafe extern "C" fn farside_shmem_ctx_create(
 ) -> c_int {
     let runtime = runtime(call);
     let mut made = INVALID;
-    if let Some(state) = team::find(runtime, team, call) {
+    if let Some(state) = find_team(runtime, team, call) {
         // To a checker of races each context is one of its own, also with one thread.
         let own = match runtime.world.probe() {
             Some(_) => Some(runtime.world.context().or_exit(call)),

@@ -6,18 +6,50 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Display;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use farside::fabric::Failures;
-use farside::{Context, Error, ExitCause, Result};
+use farside::raw::Memory;
+use farside::{Context, Error, ExitCause, Result, World};
 use farside_interop::CallSite;
 
-use crate::runtime::{self, Runtime};
+use crate::region::Regions;
 
 /// The number of a PE that has not called `shmem_init`, and of one that has left.
 pub(crate) const NOT_STARTED: c_int = -1;
 pub(crate) const FINALIZED: c_int = -2;
+
+/// This PE's number, or why there is none.
+static PE: AtomicI32 = AtomicI32::new(NOT_STARTED);
+
+/// Returns this PE's number, or one of the reasons why there is none.
+pub(crate) fn pe() -> c_int {
+    PE.load(Ordering::Relaxed)
+}
+
+pub(crate) fn set_pe(pe: c_int) {
+    PE.store(pe, Ordering::Relaxed);
+}
+
+/// What it takes to end the job.
+struct Job {
+    world: &'static World,
+    /// A context for the thread that ends the job, where there are several: whichever holds the
+    /// default context may never give it back.
+    farewell: Option<Context>,
+    /// Its first word tells a PE to exit.
+    control: Memory,
+}
+
+static JOB: AtomicPtr<Job> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Returns the job, while this PE is in it.
+fn job() -> Option<&'static Job> {
+    // SAFETY: it was leaked, and is freed by `unwatch`, during which by the specification's rules
+    // no other call is under way.
+    unsafe { JOB.load(Ordering::Acquire).as_ref() }
+}
 
 /// The name of the function that the program has called.
 #[derive(Clone, Copy)]
@@ -82,7 +114,7 @@ pub(crate) fn failed(call: Call, error: &Error) -> ! {
     if let Error::PeerFailed { rank, .. }
     | Error::RankLost { rank, how: ExitCause::Left }
     | Error::NoSegment { rank, .. } = error
-        && rank.0 as c_int != runtime::pe()
+        && rank.0 as c_int != pe()
     {
         std::thread::park_timeout(FINDS);
     }
@@ -101,9 +133,9 @@ pub(crate) fn end(call: Call, message: &dyn Display) -> ! {
         // Another thread has found something, too.
         wait_for_the_end();
     }
-    let who = match runtime::pe() {
+    let who = match pe() {
         NOT_STARTED | FINALIZED => String::new(),
-        pe => format!("PE {pe}: "),
+        number => format!("PE {number}: "),
     };
     say(&format!("farside: {who}{}: {message}{}\n", call.name(), place(call)));
     leave_all(1)
@@ -113,7 +145,7 @@ pub(crate) fn end(call: Call, message: &dyn Display) -> ! {
 pub(crate) fn not_running(call: Call) -> ! {
     end(
         call,
-        &match runtime::pe() {
+        &match pe() {
             FINALIZED => "called after shmem_finalize",
             _ => "called before shmem_init",
         },
@@ -126,8 +158,8 @@ pub(crate) fn no_such_pe(call: Call, pe: c_int, size: usize) -> ! {
 }
 
 #[cold]
-pub(crate) fn not_symmetric(runtime: &Runtime, call: Call, address: usize, bytes: usize) -> ! {
-    end(call, &runtime.regions.explain(address, bytes))
+pub(crate) fn not_symmetric(regions: &Regions, call: Call, address: usize, bytes: usize) -> ! {
+    end(call, &regions.explain(address, bytes))
 }
 
 #[cold]
@@ -159,16 +191,16 @@ pub(crate) fn is_under_way() -> bool {
 
 /// Makes all PEs exit with a status. One thread alone gets here.
 fn leave_all(status: c_int) -> ! {
-    let runtime = runtime::if_running().filter(|_| runtime::pe() >= 0);
-    if runtime.is_some_and(|runtime| !runtime.world.is_own_process()) {
+    let job = job().filter(|_| pe() >= 0);
+    if job.is_some_and(|job| !job.world.is_own_process()) {
         // A child that the program has forked is not the PE.
         exit_now(status);
     }
-    if let Some(runtime) = runtime {
-        let context: &Context = runtime.farewell.as_ref().unwrap_or(&runtime.world);
+    if let Some(Job { world, farewell, control }) = job {
+        let context: &Context = farewell.as_ref().unwrap_or(world);
         let me = context.rank();
-        for rank in runtime.world.ranks().filter(|&rank| rank != me) {
-            let word = runtime.control.at(rank, 0).cast::<u64>();
+        for rank in world.ranks().filter(|&rank| rank != me) {
+            let word = control.at(rank, 0).cast::<u64>();
             // One that cannot be told is lost, or will hear of this PE's end.
             let _ = context.signal(word, EXIT | u64::from(status as u32));
         }
@@ -179,10 +211,10 @@ fn leave_all(status: c_int) -> ! {
 
 /// Exits, and lets nothing look as if the process had been lost.
 fn leave_and_exit(status: c_int) -> ! {
-    if let Some(runtime) = runtime::if_running() {
-        // It is a shared reference to a state that another thread may be using; leaving touches
+    if let Some(job) = job() {
+        // It is a shared reference to a world that another thread may be using; leaving touches
         // nothing but what all threads share.
-        runtime.world.job().state.leave();
+        job.world.job().state.leave();
     }
     exit_now(status)
 }
@@ -210,11 +242,12 @@ fn wait_for_the_end() -> ! {
     }
 }
 
-/// Starts the thread that looks whether this PE is to exit.
-pub(crate) fn watch(runtime: &'static Runtime) {
+/// Says what it takes to end the job, and starts the thread that looks whether this PE is to exit.
+pub(crate) fn watch(world: &'static World, farewell: Option<Context>, control: Memory) {
     // The pointer outlives the thread's use of it: `unwatch` comes before the memory goes.
-    let word = runtime.control.base().as_ptr().addr();
-    let failures = runtime.world.failures().clone();
+    let word = control.base().as_ptr().addr();
+    let failures = world.failures().clone();
+    JOB.store(Box::into_raw(Box::new(Job { world, farewell, control })), Ordering::Release);
     WATCHES.store(true, Ordering::Release);
     let watcher = std::thread::Builder::new().name("farside-shmem".into());
     // Without the thread a PE that computes is ended by the launcher.
@@ -233,7 +266,7 @@ fn look(word: *const AtomicU64, failures: &Failures) {
         if failures.any_lost() {
             let since = *lost_since.get_or_insert_with(Instant::now);
             if since.elapsed() > FINDS && !ENDING.swap(true, Ordering::AcqRel) {
-                say(&format!("farside: PE {}: {}\n", runtime::pe(), loss()));
+                say(&format!("farside: PE {}: {}\n", pe(), loss()));
                 exit_now(1);
             }
         }
@@ -242,9 +275,10 @@ fn look(word: *const AtomicU64, failures: &Failures) {
 }
 
 fn loss() -> String {
-    let Some(runtime) = runtime::if_running() else { return "another PE was lost".into() };
-    let job = runtime.world.job();
-    let Some(first) = job.first_loss(runtime.world.ranks()) else {
+    let world = job().map(|job| job.world);
+    let Some((job, first)) =
+        world.and_then(|world| Some((world.job(), world.job().first_loss(world.ranks())?)))
+    else {
         return "another PE was lost".into();
     };
     // This PE ends because of it.
@@ -252,13 +286,21 @@ fn loss() -> String {
     in_pes(&first.error())
 }
 
+/// Ends what [`watch`] began: this PE leaves.
 pub(crate) fn unwatch() {
     WATCHES.store(false, Ordering::Release);
+    let job = JOB.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    if !job.is_null() {
+        // SAFETY: `watch` has leaked it, and no other call is under way.
+        drop(unsafe { Box::from_raw(job) });
+    }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_shmem_global_exit(status: c_int, call: Call) -> ! {
-    runtime::runtime(call);
+    if job().is_none() {
+        not_running(call);
+    }
     if ENDING.swap(true, Ordering::AcqRel) {
         wait_for_the_end();
     }

@@ -9,6 +9,7 @@
 
 #![allow(clippy::missing_safety_doc, reason = "the specification says what callers promise")]
 
+mod allocation;
 mod atomic;
 mod collective;
 mod context;
@@ -19,7 +20,9 @@ mod lock;
 mod races;
 mod region;
 mod runtime;
+mod seen;
 mod set;
+mod start;
 mod statics;
 mod strands;
 mod strided;

@@ -4,67 +4,21 @@
 //! All of it is for jobs that `farside run --races` has started. In all others there is no probe,
 //! and each function here returns at once.
 
-use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use farside::fabric::{
-    Atomicity, Foreign, Mapped, OwnAccess, OwnPlace, Probe, ProbeEvent, Reuse, SegmentId, Width,
-    Word, private_place,
+    Atomicity, Foreign, OwnAccess, OwnPlace, Probe, ProbeEvent, Reuse, SegmentId, Width, Word,
+    private_place,
 };
 use farside::{Context, Rank, World};
 use farside_interop::caller;
 
-use crate::context::Ctx;
 use crate::exit::Call;
-use crate::runtime::{Runtime, if_running};
+use crate::runtime::{Ctx, Runtime, if_running};
+use crate::seen::{Lent, Place, Pointed, locked};
 use crate::strands;
-
-/// What is known of this PE's calls and buffers.
-#[derive(Default)]
-pub(crate) struct Seen {
-    places: Mutex<Places>,
-    pointed: Mutex<Vec<Pointed>>,
-    /// Buffers that are not symmetric and belong to an operation under way.
-    lent: Mutex<Vec<Lent>>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Place {
-    number: u32,
-    is_float: bool,
-}
-
-/// Places by return address and call: a pointer may call many functions.
-#[derive(Default)]
-struct Places {
-    last: ((usize, usize), Place),
-    all: HashMap<(usize, usize), Place>,
-}
-
-/// Memory of another PE that the program has a pointer to.
-#[derive(Clone)]
-struct Pointed {
-    mapped: Mapped,
-    segment: SegmentId,
-    rank: Rank,
-}
-
-/// A buffer of a non-blocking operation.
-#[derive(Clone, Copy)]
-struct Lent {
-    start: usize,
-    bytes: usize,
-    fills: bool,
-    place: u32,
-    /// The context whose quiet completes it.
-    ctx: usize,
-    /// Whether it is the source of a put with a signal, of whose end others may tell earlier: the
-    /// checker knows.
-    is_signalled: bool,
-}
 
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
@@ -98,10 +52,6 @@ impl Drop for Mark<'_> {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 /// Says where the program called the operations that follow, until the mark is dropped.
 #[inline]
 pub(crate) fn mark<'c>(
@@ -119,12 +69,6 @@ pub(crate) fn mark<'c>(
     let foreign = Foreign { place, is_put, is_nonblocking, atomicity };
     probe.event(ProbeEvent::Foreign(Some(foreign)));
     Mark { probe: Some(probe.as_ref()) }
-}
-
-/// Whether the name of a call has a type of floating-point numbers in it. Integers of one width
-/// are taken for one type.
-fn is_float(call: &str) -> bool {
-    call.split('_').any(|part| part == "float" || part == "double")
 }
 
 #[inline]
@@ -228,37 +172,10 @@ pub(crate) fn pointer(runtime: &Runtime, rank: Rank, segment: SegmentId) -> Opti
     Some(base)
 }
 
-fn pointed_at(runtime: &Runtime, at: usize, bytes: usize) -> Option<(Rank, SegmentId, u64)> {
-    locked(&runtime.seen.pointed).iter().find_map(|known| {
-        let offset = at.checked_sub(known.mapped.base().as_ptr().addr())? as u64;
-        let is_inside = offset + bytes as u64 <= known.mapped.bytes();
-        is_inside.then_some((known.rank, known.segment, offset))
-    })
-}
-
 #[cold]
 fn place(runtime: &Runtime, probe: &dyn Probe, call: Call) -> Place {
     let address = call.address().or_else(caller::address).unwrap_or(0);
-    known(runtime, probe, (address, call.key()), || call.name())
-}
-
-fn known(
-    runtime: &Runtime,
-    probe: &dyn Probe,
-    key: (usize, usize),
-    call: impl FnOnce() -> &'static str,
-) -> Place {
-    let mut places = locked(&runtime.seen.places);
-    if places.last.0 == key {
-        return places.last.1;
-    }
-    let place = *places.all.entry(key).or_insert_with(|| {
-        let call = call();
-        let number = probe.event(ProbeEvent::NamePlace(&caller::name(key.0, call))).unwrap_or(0);
-        Place { number: number as u32, is_float: is_float(call) }
-    });
-    places.last = (key, place);
-    place
+    runtime.seen.place(probe, (address, call.key()), || call.name())
 }
 
 static IS_INSTRUMENTED: AtomicBool = AtomicBool::new(false);
@@ -284,14 +201,14 @@ extern "C" fn shmemx_farside_plain(at: *const c_void, bytes: usize, writes: c_in
     let Some(runtime) = if_running() else { return };
     let Some(probe) = runtime.world.probe() else { return };
     let is_symmetric = runtime.regions.within(at.addr(), bytes).is_some();
-    let pointed = if is_symmetric { None } else { pointed_at(runtime, at.addr(), bytes) };
+    let pointed = if is_symmetric { None } else { runtime.seen.pointed_at(at.addr(), bytes) };
     let is_shared = is_symmetric || pointed.is_some() || strands::are_several();
     if !is_shared && locked(&runtime.seen.lent).is_empty() {
         return;
     }
     let fills = writes != 0;
     let call = if fills { "store" } else { "load" };
-    let place = known(runtime, probe.as_ref(), (address, call.as_ptr().addr()), || call).number;
+    let place = runtime.seen.place(probe.as_ref(), (address, call.as_ptr().addr()), || call).number;
     if let Some((rank, segment, offset)) = pointed {
         probe.event(ProbeEvent::Own(&OwnAccess {
             owner: Some(rank),

@@ -1,24 +1,22 @@
-//! The library's state: set up by the first call, taken down by the last.
+//! The library's state, from `shmem_init` to `shmem_finalize`: contexts and teams, too.
 
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex};
 
 use farside::fabric::{Purpose, SegmentId};
-use farside::raw::{self, Memory};
-use farside::{Context, Rank, World};
-use farside_interop::PLACES;
+use farside::raw::{Memory, Request};
+use farside::{Context, Detached, Rank, Result, Team, World};
+use farside_interop::handles::Table;
 
-use crate::context::{self, Ctx};
-use crate::environment::{self, Environment};
+use crate::environment::Environment;
 use crate::exit::{self, Call, OrExit};
 use crate::heap::Heap;
-use crate::races::{self, Seen};
 use crate::region::Regions;
-use crate::set::{self, Sets};
-use crate::team::TeamState;
-use crate::{statics, strands, team};
+use crate::seen::Seen;
 
 /// SHMEM_THREAD_MULTIPLE: several threads may be in the library at once.
 pub(crate) const MULTIPLE: c_int = 3;
@@ -28,19 +26,17 @@ pub(crate) struct Runtime {
     pub(crate) world: World,
     pub(crate) environment: Environment,
     /// The level of threads that the program was given.
-    threads: c_int,
+    pub(crate) threads: c_int,
     pub(crate) all: Box<[Rank]>,
     pub(crate) regions: Regions,
     pub(crate) heap: Mutex<Heap>,
     pub(crate) default: Ctx,
     pub(crate) world_team: TeamState,
     pub(crate) shared_team: TeamState,
-    pub(crate) sets: Mutex<Sets>,
+    /// The teams of the active sets that were used. They stay until the job is over.
+    pub(crate) sets: Mutex<HashMap<SetKey, Box<TeamState>>>,
     /// Contexts for waits of threads, where there are several.
-    waiters: Mutex<Vec<Context>>,
-    /// A context for the thread that ends the job, where there are several: whichever holds the
-    /// default context may never give it back.
-    pub(crate) farewell: Option<Context>,
+    pub(crate) waiters: Mutex<Vec<Context>>,
     /// The locks that this PE holds.
     pub(crate) locks: Mutex<Vec<(SegmentId, u64)>>,
     /// A word of every PE that tells it to exit, and words by which the members of an active set
@@ -56,10 +52,11 @@ pub(crate) struct Runtime {
 unsafe impl Sync for Runtime {}
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
-/// How many calls of `shmem_finalize` are still to come.
-static STARTS: AtomicU32 = AtomicU32::new(0);
-/// This PE's number, or why there is none.
-static PE: AtomicI32 = AtomicI32::new(exit::NOT_STARTED);
+
+/// Makes a state that was leaked, or null, that of the library; returns the one before.
+pub(crate) fn replace(runtime: *mut Runtime) -> *mut Runtime {
+    RUNTIME.swap(runtime, Ordering::AcqRel)
+}
 
 /// Returns the state; exits if the program has not set the library up, or has taken it down.
 #[inline]
@@ -73,9 +70,10 @@ pub(crate) fn runtime(call: Call) -> &'static Runtime {
     }
 }
 
-/// Returns this PE's number, or one of the reasons of `exit`.
-pub(crate) fn pe() -> c_int {
-    PE.load(Ordering::Relaxed)
+#[inline]
+pub(crate) fn if_running() -> Option<&'static Runtime> {
+    // SAFETY: as in `runtime`.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
 }
 
 impl Runtime {
@@ -138,208 +136,177 @@ fn in_slices<R>(
     }
 }
 
-fn start(requested: c_int, call: Call) -> Runtime {
-    let environment = Environment::read().unwrap_or_else(|error| exit::bad_setting(call, &error));
-    let world = farside::join().or_exit(call);
-    PE.store(world.rank().0 as c_int, Ordering::Relaxed);
-    if world.rank() == Rank(0) {
-        if environment.version {
-            println!("farside {}: OpenSHMEM 1.5", env!("CARGO_PKG_VERSION"));
+/// A completion domain.
+pub(crate) struct Ctx {
+    /// The context of its own, if there are several threads and the fabric has one left; else it
+    /// shares the world's, and the lock of the default context.
+    pub(crate) own: Option<Context>,
+    /// Held during an operation, if several threads may use it at once.
+    pub(crate) lock: Option<Mutex<()>>,
+    /// Transfers that the next quiet completes.
+    pub(crate) pending: RefCell<VecDeque<Request>>,
+    pub(crate) team: TeamHandle,
+    /// The PEs of its team; `None` if that is the world.
+    pub(crate) members: Option<Arc<[Rank]>>,
+    /// Whether its team descends from SHMEM_TEAM_SHARED.
+    pub(crate) is_shared: bool,
+}
+
+// SAFETY: what must not be used by several threads at once is used under the lock, or the program
+// has promised to keep threads apart.
+unsafe impl Sync for Ctx {}
+
+impl Ctx {
+    /// The default context.
+    pub(crate) fn of_world(has_threads: bool) -> Ctx {
+        Ctx {
+            own: None,
+            lock: has_threads.then(Mutex::default),
+            pending: RefCell::default(),
+            team: TeamHandle::WORLD,
+            members: None,
+            is_shared: false,
         }
-        if environment.info {
-            println!("{}", environment::HELP);
+    }
+
+    /// Calls `act` with the context, which no other thread uses meanwhile.
+    #[inline]
+    pub(crate) fn with<R>(&self, runtime: &Runtime, act: impl FnOnce(&Context) -> R) -> R {
+        let (lock, context) = match &self.own {
+            Some(own) => (&self.lock, own),
+            None => (&runtime.default.lock, &*runtime.world),
+        };
+        let _guard =
+            lock.as_ref().map(|lock| lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        act(context)
+    }
+
+    /// Returns the PE with a number of the context's team.
+    #[inline]
+    pub(crate) fn rank(&self, runtime: &Runtime, pe: c_int, call: Call) -> Rank {
+        let Some(members) = &self.members else {
+            return runtime.rank(pe, call);
+        };
+        match usize::try_from(pe).ok().and_then(|pe| members.get(pe)) {
+            Some(&rank) => rank,
+            None => exit::no_such_pe(call, pe, members.len()),
         }
     }
-    world.find_places_by(Some(PLACES));
-    exit::want_callers(world.probe().is_some());
-    races::note_unseen(&world);
-    let threads = requested.clamp(0, MULTIPLE);
-    let has_threads = threads == MULTIPLE;
-    let regions = Regions::new(has_threads);
-    let control = Memory::allocate(&world.team(), set::control_bytes(world.size())).or_exit(call);
-    let heap = Heap::start(&world, &regions, environment.heap_bytes).or_exit(call);
-    statics::share(&world, &regions).or_exit(call);
-    let shared = world.split_by_node().and_then(|team| team.detach()).or_exit(call);
-    let several =
-        |wanted: bool| -> Option<Context> { wanted.then(|| world.context().or_exit(call)) };
-    let world_team = if has_threads {
-        // Its collectives must not stop the default context.
-        let again = world.split(Some(0), 0).or_exit(call);
-        let again = again.map(|team| team.detach().or_exit(call));
-        TeamState::new(world.team().members(), world.rank(), again, several(true))
-    } else {
-        TeamState::new(world.team().members(), world.rank(), None, None)
-    };
-    let shared_members = shared.attach(&world).members().to_vec();
-    let shared_team =
-        TeamState::new(&shared_members, world.rank(), Some(shared), several(has_threads))
-            .descends_from_shared(true);
-    let farewell = several(has_threads);
-    let all = world.ranks().collect();
-    let default = Ctx::of_world(has_threads);
-    world.barrier().or_exit(call);
-    Runtime {
-        world,
-        environment,
-        threads,
-        all,
-        regions,
-        heap: Mutex::new(heap),
-        default,
-        world_team,
-        shared_team,
-        sets: Mutex::default(),
-        waiters: Mutex::default(),
-        farewell,
-        locks: Mutex::default(),
-        control,
-        seen: Seen::default(),
-    }
-}
 
-/// Sets the library up, at the first call.
-fn init(requested: c_int, call: Call) -> &'static Runtime {
-    if STARTS.fetch_add(1, Ordering::AcqRel) == 0 {
-        if pe() == exit::FINALIZED {
-            exit::not_running(call);
+    /// Notes a transfer that the next quiet completes. The fabric bears only so many: if they are
+    /// too many, the oldest is waited for.
+    pub(crate) fn add(&self, context: &Context, request: Request) -> Result<()> {
+        let mut pending = self.pending.borrow_mut();
+        pending.push_back(request);
+        let most = context.job().caps.outstanding_max.max(1) as usize;
+        match pending.len() < most {
+            true => Ok(()),
+            false => pending.pop_front().map_or(Ok(()), |oldest| oldest.wait(context)),
         }
-        let runtime = Box::leak(Box::new(start(requested, call)));
-        RUNTIME.store(runtime, Ordering::Release);
-        exit::watch(runtime);
-        // SAFETY: the handler is a function of this library, which is never unloaded while the
-        // program runs.
-        unsafe { on_exit(at_exit, ptr::null_mut()) };
-        return runtime;
-    }
-    runtime(call)
-}
-
-unsafe extern "C" {
-    fn on_exit(function: unsafe extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
-}
-
-/// A program may return from `main` without `shmem_finalize`. One that exits with an error does
-/// not wait for the others, which may be waiting for it: they are told. A child that the program
-/// has forked is not a PE, and its end means nothing.
-unsafe extern "C" fn at_exit(status: c_int, _: *mut c_void) {
-    let is_rank = if_running().is_some_and(|runtime| runtime.world.is_own_process());
-    if is_rank && status == 0 && !exit::is_under_way() {
-        STARTS.store(1, Ordering::Release);
-        finalize(Call::new(c"exit"));
     }
 }
 
-fn finalize(call: Call) {
-    let take_one = |starts: u32| starts.checked_sub(1);
-    match STARTS.fetch_update(Ordering::AcqRel, Ordering::Acquire, take_one) {
-        Ok(1) => {}
-        // Once too often is as good as once.
-        Err(_) if pe() == exit::FINALIZED => return,
-        Err(_) => exit::not_running(call),
-        Ok(_) => return,
-    }
-    let runtime = runtime(call);
-    if !runtime.world.is_own_process() {
-        return;
-    }
-    context::quiet_all(runtime, call);
-    runtime.world_team.with(runtime, |team| raw::barrier_to_leave(team)).or_exit(call);
-    exit::unwatch();
-    let runtime = RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel);
-    PE.store(exit::FINALIZED, Ordering::Relaxed);
-    strands::wait_for_tellers();
-    context::forget_all();
-    team::forget_all();
-    // SAFETY: it was leaked by `init`, and no other call is under way.
-    drop(unsafe { Box::from_raw(runtime) });
-}
+/// What programs hold: a number in a pointer's clothes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct TeamHandle(*mut c_void);
 
-/// Sets the library up; returns 0, and the level of threads that the program gets.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn farside_shmem_init(
-    requested: c_int,
-    provided: *mut c_int,
-    call: Call,
-) -> c_int {
-    let runtime = init(requested, call);
-    if !provided.is_null() {
-        // SAFETY: by the specification it is an int of the caller.
-        unsafe { provided.write(runtime.threads) };
-    }
-    0
-}
+impl TeamHandle {
+    pub(crate) const INVALID: TeamHandle = TeamHandle(ptr::null_mut());
+    pub(crate) const WORLD: TeamHandle = TeamHandle(ptr::without_provenance_mut(1));
+    pub(crate) const SHARED: TeamHandle = TeamHandle(ptr::without_provenance_mut(2));
 
-/// Sets the library up once, however often it is called.
-#[unsafe(no_mangle)]
-extern "C" fn farside_shmem_start_pes(call: Call) {
-    if RUNTIME.load(Ordering::Acquire).is_null() {
-        init(0, call);
+    pub(crate) fn number(self) -> u64 {
+        self.0.addr() as u64
+    }
+
+    pub(crate) fn from_number(number: u64) -> TeamHandle {
+        TeamHandle(ptr::without_provenance_mut(number as usize))
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn farside_shmem_finalize(call: Call) {
-    finalize(call);
+pub(crate) struct TeamState {
+    pub(crate) members: Arc<[Rank]>,
+    pub(crate) index: usize,
+    /// What its collectives need; `None` for that of the world.
+    pub(crate) group: Option<Detached>,
+    /// The context of its collectives, if there are several threads.
+    pub(crate) own: Option<Context>,
+    /// How many contexts the program wants to make of it.
+    pub(crate) contexts: c_int,
+    /// Whether it descends from SHMEM_TEAM_SHARED: what its contexts do atomically is atomic to
+    /// contexts of such teams alone.
+    pub(crate) is_shared: bool,
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn farside_shmem_my_pe(call: Call) -> c_int {
-    runtime(call).world.rank().0 as c_int
-}
+// SAFETY: by the specification, the collectives of a team are made by one thread at a time.
+unsafe impl Sync for TeamState {}
 
-#[unsafe(no_mangle)]
-extern "C" fn farside_shmem_n_pes(call: Call) -> c_int {
-    runtime(call).world.size() as c_int
-}
+// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
+pub(crate) static TEAMS: Table<TeamState> = unsafe { Table::new("team") };
 
-#[unsafe(no_mangle)]
-extern "C" fn farside_shmem_query_thread(call: Call) -> c_int {
-    runtime(call).threads
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn farside_shmem_is_initialized() -> c_int {
-    c_int::from(if_running().is_some())
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn farside_shmem_pe_accessible(pe: c_int, call: Call) -> c_int {
-    let size = runtime(call).world.size();
-    c_int::from(u32::try_from(pe).is_ok_and(|pe| pe < size))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn farside_shmem_addr_accessible(
-    address: *const c_void,
-    pe: c_int,
-    call: Call,
-) -> c_int {
-    let is_symmetric = runtime(call).regions.find(address.addr(), 1).is_some();
-    c_int::from(is_symmetric && farside_shmem_pe_accessible(pe, call) == 1)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn farside_shmem_ptr(dest: *const c_void, pe: c_int, call: Call) -> *mut c_void {
-    let runtime = runtime(call);
-    let Some((region, offset)) = runtime.regions.find(dest.addr(), 1) else {
-        return ptr::null_mut();
-    };
-    let rank = match u32::try_from(pe) {
-        Ok(rank) if rank < runtime.world.size() => Rank(rank),
-        _ => return ptr::null_mut(),
-    };
-    if rank == runtime.world.rank() {
-        return dest.cast_mut();
+impl TeamState {
+    pub(crate) fn new(
+        members: &[Rank],
+        me: Rank,
+        group: Option<Detached>,
+        own: Option<Context>,
+    ) -> TeamState {
+        let index = members.iter().position(|&rank| rank == me).unwrap_or(0);
+        let is_shared = false;
+        TeamState { members: members.into(), index, group, own, contexts: 0, is_shared }
     }
-    let near = region.memory.near(rank);
-    match near.or_else(|| races::pointer(runtime, rank, region.memory.segment())) {
-        Some(base) => base.as_ptr().wrapping_add(offset as usize).cast(),
-        None => ptr::null_mut(),
+
+    /// Makes it one that descends from SHMEM_TEAM_SHARED, or not.
+    pub(crate) fn descends_from_shared(self, is_shared: bool) -> TeamState {
+        TeamState { is_shared, ..self }
+    }
+
+    /// Calls `act` with the team and the context of its collectives.
+    #[inline]
+    pub(crate) fn with<R>(&self, runtime: &Runtime, act: impl FnOnce(&Team<'_>) -> R) -> R {
+        match (&self.group, &self.own) {
+            (Some(group), Some(own)) => act(&group.attach(own)),
+            (Some(group), None) => {
+                runtime.default.with(runtime, |context| act(&group.attach(context)))
+            }
+            (None, _) => act(&runtime.world.team()),
+        }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Returns whether this PE reaches the memory of all members directly.
+    pub(crate) fn is_near(&self, runtime: &Runtime) -> bool {
+        let topology = runtime.world.topology();
+        // To a checker of races no memory of others is near.
+        runtime.world.probe().is_none()
+            && self.members.iter().all(|&rank| topology.same_node(rank, runtime.world.rank()))
     }
 }
 
+/// Returns a team; `None` for SHMEM_TEAM_INVALID. Exits if there is none with that handle.
 #[inline]
-pub(crate) fn if_running() -> Option<&'static Runtime> {
-    // SAFETY: as in `runtime`.
-    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+pub(crate) fn find_team(
+    runtime: &'static Runtime,
+    handle: TeamHandle,
+    call: Call,
+) -> Option<&'static TeamState> {
+    match handle {
+        TeamHandle::INVALID => None,
+        TeamHandle::WORLD => Some(&runtime.world_team),
+        TeamHandle::SHARED => Some(&runtime.shared_team),
+        other => Some(TEAMS.get(other.number()).or_exit(call)),
+    }
+}
+
+/// What tells active sets apart. Collectives of one set with two arrays may be under way at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SetKey {
+    pub(crate) start: usize,
+    pub(crate) stride: usize,
+    pub(crate) size: usize,
+    pub(crate) psync: usize,
 }

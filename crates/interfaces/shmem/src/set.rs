@@ -6,40 +6,15 @@
 //! what `pSync` holds, or where it is. Threads may make several sets at once, which are told apart
 //! by their `pSync` alone: then they meet there.
 
-use std::collections::HashMap;
 use std::ffi::{c_int, c_long};
+use std::ptr;
 use std::time::Duration;
 
 use farside::raw::{self, Rendezvous};
 use farside::{Context, Error, Place, Rank, Result};
 
 use crate::exit::{self, Call, OrExit};
-use crate::runtime::Runtime;
-use crate::team::TeamState;
-
-/// What tells sets apart. Collectives of one set with two arrays may be under way at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    start: usize,
-    stride: usize,
-    size: usize,
-    psync: usize,
-}
-
-/// The teams of the sets that were used. They stay until the job is over.
-#[derive(Default)]
-pub(crate) struct Sets {
-    teams: HashMap<Key, Box<TeamState>>,
-}
-
-impl Sets {
-    fn get(&self, key: &Key) -> Option<&'static TeamState> {
-        let team: *const TeamState = &**self.teams.get(key)?;
-        // SAFETY: it is taken out by nothing but `shmem_finalize`, during which no collective is
-        // under way.
-        Some(unsafe { &*team })
-    }
-}
+use crate::runtime::{Runtime, SetKey, TeamState};
 
 /// An active set as programs give it: PEs `start`, `start` + 2^`log_stride` and so on.
 #[derive(Clone, Copy)]
@@ -54,7 +29,7 @@ pub(crate) struct ActiveSet {
 pub(crate) fn team_of(runtime: &'static Runtime, set: ActiveSet, call: Call) -> &'static TeamState {
     let key = key(runtime, set, call);
     let sets = || runtime.sets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some(team) = sets().get(&key) {
+    if let Some(team) = sets().get(&key).map(|team| kept(team)) {
         return team;
     }
     let members: Vec<Rank> =
@@ -75,7 +50,7 @@ pub(crate) fn team_of(runtime: &'static Runtime, set: ActiveSet, call: Call) -> 
         let made = if runtime.has_threads() {
             raw::team_among(context, &members, &mut AtPsync::new(meeting, set))
         } else {
-            raw::team_among(context, &members, &mut ByMail { meeting, mark: key.mark() })
+            raw::team_among(context, &members, &mut ByMail { meeting, mark: mark(&key) })
         };
         made.or_exit(call)
     };
@@ -84,15 +59,17 @@ pub(crate) fn team_of(runtime: &'static Runtime, set: ActiveSet, call: Call) -> 
         None => runtime.default.with(runtime, make),
     };
     let team = Box::new(TeamState::new(&members, me, Some(team), own));
-    let mut sets = sets();
-    sets.teams.insert(key, team);
-    match sets.get(&key) {
-        Some(team) => team,
-        None => exit::end(call, &"the team of an active set is gone"),
-    }
+    kept(sets().entry(key).insert_entry(team).get())
 }
 
-fn key(runtime: &Runtime, set: ActiveSet, call: Call) -> Key {
+/// A team stays while the library runs.
+fn kept(team: &TeamState) -> &'static TeamState {
+    // SAFETY: it is taken out by nothing but `shmem_finalize`, during which no collective is under
+    // way.
+    unsafe { &*ptr::from_ref(team) }
+}
+
+fn key(runtime: &Runtime, set: ActiveSet, call: Call) -> SetKey {
     let pes = runtime.world.size() as usize;
     let ActiveSet { start, log_stride, size, psync } = set;
     let is_symmetric = runtime.regions.find(psync.addr(), size_of::<c_long>()).is_some();
@@ -105,7 +82,7 @@ fn key(runtime: &Runtime, set: ActiveSet, call: Call) -> Key {
     };
     let fits = |start: usize, size: usize| {
         let last = stride?.checked_mul(size.checked_sub(1)?)?.checked_add(start)?;
-        (last < pes).then_some(Key { start, stride: stride?, size, psync })
+        (last < pes).then_some(SetKey { start, stride: stride?, size, psync })
     };
     let sizes = usize::try_from(start).ok().zip(usize::try_from(size).ok());
     match sizes.and_then(|(start, size)| fits(start, size)) {
@@ -120,11 +97,9 @@ fn key(runtime: &Runtime, set: ActiveSet, call: Call) -> Key {
     }
 }
 
-impl Key {
-    /// Returns a number other than 0 that tells most sets apart.
-    fn mark(&self) -> u64 {
-        (1 << 63) | ((self.start as u64) << 40) ^ ((self.stride as u64) << 20) ^ self.size as u64
-    }
+/// Returns a number other than 0 that tells most sets apart.
+fn mark(key: &SetKey) -> u64 {
+    (1 << 63) | ((key.start as u64) << 40) ^ ((key.stride as u64) << 20) ^ key.size as u64
 }
 
 /// The members of a set, one of which makes its team.
@@ -266,7 +241,12 @@ impl<'a> AtPsync<'a> {
         let (address, bytes) = (self.set.psync.addr(), size_of::<c_long>());
         match self.meeting.runtime.regions.find(address, bytes) {
             Some((region, offset)) => region.memory.at(rank, offset).cast(),
-            None => exit::not_symmetric(self.meeting.runtime, self.meeting.call, address, bytes),
+            None => exit::not_symmetric(
+                &self.meeting.runtime.regions,
+                self.meeting.call,
+                address,
+                bytes,
+            ),
         }
     }
 

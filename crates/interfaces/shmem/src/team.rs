@@ -1,106 +1,12 @@
 //! Teams: some PEs with numbers and collectives of their own.
 
-use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::ffi::c_int;
 
-use farside::{Context, Detached, Rank, Result, Team};
-use farside_interop::handles::Table;
+use farside::Result;
 
 use crate::context;
 use crate::exit::{self, Call, OrExit};
-use crate::runtime::{Runtime, runtime};
-
-/// What programs hold: a number in a pointer's clothes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub(crate) struct TeamHandle(*mut c_void);
-
-impl TeamHandle {
-    pub(crate) const INVALID: TeamHandle = TeamHandle(std::ptr::null_mut());
-    pub(crate) const WORLD: TeamHandle = TeamHandle(std::ptr::without_provenance_mut(1));
-    pub(crate) const SHARED: TeamHandle = TeamHandle(std::ptr::without_provenance_mut(2));
-
-    fn number(self) -> u64 {
-        self.0.addr() as u64
-    }
-}
-
-pub(crate) struct TeamState {
-    pub(crate) members: Arc<[Rank]>,
-    pub(crate) index: usize,
-    /// What its collectives need; `None` for that of the world.
-    group: Option<Detached>,
-    /// The context of its collectives, if there are several threads.
-    own: Option<Context>,
-    /// How many contexts the program wants to make of it.
-    contexts: c_int,
-    /// Whether it descends from SHMEM_TEAM_SHARED: what its contexts do atomically is atomic to
-    /// contexts of such teams alone.
-    pub(crate) is_shared: bool,
-}
-
-// SAFETY: by the specification, the collectives of a team are made by one thread at a time.
-unsafe impl Sync for TeamState {}
-
-// SAFETY: programs in C free nothing that they still use, and use each thing as its thread may.
-static TEAMS: Table<TeamState> = unsafe { Table::new("team") };
-
-impl TeamState {
-    pub(crate) fn new(
-        members: &[Rank],
-        me: Rank,
-        group: Option<Detached>,
-        own: Option<Context>,
-    ) -> TeamState {
-        let index = members.iter().position(|&rank| rank == me).unwrap_or(0);
-        let is_shared = false;
-        TeamState { members: members.into(), index, group, own, contexts: 0, is_shared }
-    }
-
-    /// Makes it one that descends from SHMEM_TEAM_SHARED, or not.
-    pub(crate) fn descends_from_shared(self, is_shared: bool) -> TeamState {
-        TeamState { is_shared, ..self }
-    }
-
-    /// Calls `act` with the team and the context of its collectives.
-    #[inline]
-    pub(crate) fn with<R>(&self, runtime: &Runtime, act: impl FnOnce(&Team<'_>) -> R) -> R {
-        match (&self.group, &self.own) {
-            (Some(group), Some(own)) => act(&group.attach(own)),
-            (Some(group), None) => {
-                runtime.default.with(runtime, |context| act(&group.attach(context)))
-            }
-            (None, _) => act(&runtime.world.team()),
-        }
-    }
-
-    pub(crate) fn size(&self) -> usize {
-        self.members.len()
-    }
-
-    /// Returns whether this PE reaches the memory of all members directly.
-    pub(crate) fn is_near(&self, runtime: &Runtime) -> bool {
-        let topology = runtime.world.topology();
-        // To a checker of races no memory of others is near.
-        runtime.world.probe().is_none()
-            && self.members.iter().all(|&rank| topology.same_node(rank, runtime.world.rank()))
-    }
-}
-
-/// Returns a team; `None` for SHMEM_TEAM_INVALID. Exits if there is none with that handle.
-#[inline]
-pub(crate) fn find(
-    runtime: &'static Runtime,
-    handle: TeamHandle,
-    call: Call,
-) -> Option<&'static TeamState> {
-    match handle {
-        TeamHandle::INVALID => None,
-        TeamHandle::WORLD => Some(&runtime.world_team),
-        TeamHandle::SHARED => Some(&runtime.shared_team),
-        other => Some(TEAMS.get(other.number()).or_exit(call)),
-    }
-}
+use crate::runtime::{Runtime, TEAMS, TeamHandle, TeamState, find_team, runtime};
 
 #[inline]
 pub(crate) fn barrier(runtime: &Runtime, team: &TeamState, _call: Call) -> Result<()> {
@@ -135,7 +41,7 @@ fn split(
     let state = TeamState { contexts, ..TeamState::new(&members, me, Some(group), own) };
     let state = state.descends_from_shared(parent.is_shared);
     let number = TEAMS.insert(state).or_exit(call);
-    TeamHandle(std::ptr::without_provenance_mut(number as usize))
+    TeamHandle::from_number(number)
 }
 
 /// Returns which member of a strided subset of `size` PEs number `pe` is; fails if the subset is
@@ -171,12 +77,12 @@ fn subset_colour(start: c_int, stride: c_int, size: c_int) -> u64 {
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_shmem_team_my_pe(team: TeamHandle, call: Call) -> c_int {
-    find(runtime(call), team, call).map_or(-1, |team| team.index as c_int)
+    find_team(runtime(call), team, call).map_or(-1, |team| team.index as c_int)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn farside_shmem_team_n_pes(team: TeamHandle, call: Call) -> c_int {
-    find(runtime(call), team, call).map_or(-1, |team| team.size() as c_int)
+    find_team(runtime(call), team, call).map_or(-1, |team| team.size() as c_int)
 }
 
 #[unsafe(no_mangle)]
@@ -185,7 +91,7 @@ unsafe extern "C" fn farside_shmem_team_contexts(
     num_contexts: *mut c_int,
     call: Call,
 ) -> c_int {
-    match find(runtime(call), team, call) {
+    match find_team(runtime(call), team, call) {
         None => -1,
         Some(state) => {
             if !num_contexts.is_null() {
@@ -205,7 +111,8 @@ extern "C" fn farside_shmem_team_translate_pe(
     call: Call,
 ) -> c_int {
     let runtime = runtime(call);
-    let (Some(source), Some(dest)) = (find(runtime, source, call), find(runtime, dest, call))
+    let (Some(source), Some(dest)) =
+        (find_team(runtime, source, call), find_team(runtime, dest, call))
     else {
         return -1;
     };
@@ -227,13 +134,13 @@ unsafe extern "C" fn farside_shmem_team_split_strided(
     let runtime = runtime(call);
     let mut made = TeamHandle::INVALID;
     let mut code = -1;
-    if let Some(parent) = find(runtime, parent, call)
+    if let Some(parent) = find_team(runtime, parent, call)
         && let Some(mine) = strided_index(parent.size(), start, stride, size, parent.index)
     {
         let key = mine.unwrap_or(0) as u64;
         let colour = mine.map(|_| subset_colour(start, stride, size));
         made = split(runtime, parent, colour, key, num_contexts, call);
-        let members = find(runtime, made, call).map(TeamState::size);
+        let members = find_team(runtime, made, call).map(TeamState::size);
         if members.is_some_and(|members| members != size as usize) {
             let members = members.unwrap_or(0);
             exit::end(
@@ -265,7 +172,7 @@ unsafe extern "C" fn farside_shmem_team_split_2d(
 ) -> c_int {
     let runtime = runtime(call);
     let (mut row, mut column, mut code) = (TeamHandle::INVALID, TeamHandle::INVALID, -1);
-    if let Some(parent) = find(runtime, parent, call)
+    if let Some(parent) = find_team(runtime, parent, call)
         && let Ok(range @ 1..) = usize::try_from(xrange)
     {
         let range = range.min(parent.size());

@@ -7,11 +7,11 @@ use farside::fabric::{Atomic, Width};
 use farside::raw::{NearPart, Request};
 use farside::{Context, Rank, Result};
 
-use crate::context::{Ctx, CtxHandle, context};
+use crate::context::{CtxHandle, context};
 use crate::exit::{self, Call, OrExit};
 use crate::races::{self, Told, Use};
 use crate::region::Region;
-use crate::runtime::{Runtime, if_running, runtime};
+use crate::runtime::{Ctx, Runtime, if_running, runtime};
 
 pub(crate) struct Target {
     pub(crate) runtime: &'static Runtime,
@@ -159,7 +159,7 @@ pub(crate) fn symmetric(
 ) -> (&'static Region, u64) {
     match runtime.regions.find(address.addr(), bytes) {
         Some(found) => found,
-        None => exit::not_symmetric(runtime, call, address.addr(), bytes),
+        None => exit::not_symmetric(&runtime.regions, call, address.addr(), bytes),
     }
 }
 

@@ -10,82 +10,88 @@ use crate::error::{Error, Result};
 
 pub(crate) use element::{Element, Visit, visit};
 
-/// The kind of the elements of an accumulate.
-///
-/// The last five are pairs of a value and an index, as `MPI_MINLOC` and `MPI_MAXLOC` compare them:
-/// what C makes of a structure of the value and an `int32_t`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Number {
-    /// Signed integer of 8 bits.
-    I8,
-    /// Signed integer of 16 bits.
-    I16,
-    /// Signed integer of 32 bits.
-    I32,
-    /// Signed integer of 64 bits.
-    I64,
-    /// Unsigned integer of 8 bits.
-    U8,
-    /// Unsigned integer of 16 bits.
-    U16,
-    /// Unsigned integer of 32 bits.
-    U32,
-    /// Unsigned integer of 64 bits.
-    U64,
-    /// Floating point of 32 bits.
-    F32,
-    /// Floating point of 64 bits.
-    F64,
-    /// Complex of two [`Number::F32`], real part first.
-    C32,
-    /// Complex of two [`Number::F64`], real part first.
-    C64,
-    /// [`Number::I16`] and an index, in 8 bytes.
-    I16Index,
-    /// [`Number::I32`] and an index, in 8 bytes.
-    I32Index,
-    /// [`Number::I64`] and an index, in 16 bytes.
-    I64Index,
-    /// [`Number::F32`] and an index, in 8 bytes.
-    F32Index,
-    /// [`Number::F64`] and an index, in 16 bytes.
-    F64Index,
+/// Defines an enumeration whose values have codes and names.
+macro_rules! coded {
+    (
+        $(#[$of_all:meta])*
+        $type:ident { $($(#[$of_one:meta])* $one:ident = $name:literal,)* }
+    ) => {
+        $(#[$of_all])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $type {
+            $($(#[$of_one])* $one,)*
+        }
+
+        impl $type {
+            /// All of them, each at its [code](Self::code).
+            pub const ALL: [$type; [$($name),*].len()] = [$($type::$one),*];
+
+            /// Returns the number that stands for it in messages.
+            #[inline]
+            pub const fn code(self) -> u8 {
+                self as u8
+            }
+
+            /// Returns the one with a code.
+            pub fn from_code(code: u8) -> Option<$type> {
+                $type::ALL.get(usize::from(code)).copied()
+            }
+
+            /// Returns its name, for messages.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($type::$one => $name,)*
+                }
+            }
+        }
+    };
+}
+
+coded! {
+    /// The kind of the elements of an accumulate.
+    ///
+    /// The last five are pairs of a value and an index, as `MPI_MINLOC` and `MPI_MAXLOC` compare
+    /// them: what C makes of a structure of the value and an `int32_t`.
+    Number {
+        /// Signed integer of 8 bits.
+        I8 = "i8",
+        /// Signed integer of 16 bits.
+        I16 = "i16",
+        /// Signed integer of 32 bits.
+        I32 = "i32",
+        /// Signed integer of 64 bits.
+        I64 = "i64",
+        /// Unsigned integer of 8 bits.
+        U8 = "u8",
+        /// Unsigned integer of 16 bits.
+        U16 = "u16",
+        /// Unsigned integer of 32 bits.
+        U32 = "u32",
+        /// Unsigned integer of 64 bits.
+        U64 = "u64",
+        /// Floating point of 32 bits.
+        F32 = "f32",
+        /// Floating point of 64 bits.
+        F64 = "f64",
+        /// Complex of two [`Number::F32`], real part first.
+        C32 = "complex of f32",
+        /// Complex of two [`Number::F64`], real part first.
+        C64 = "complex of f64",
+        /// [`Number::I16`] and an index, in 8 bytes.
+        I16Index = "i16 with an index",
+        /// [`Number::I32`] and an index, in 8 bytes.
+        I32Index = "i32 with an index",
+        /// [`Number::I64`] and an index, in 16 bytes.
+        I64Index = "i64 with an index",
+        /// [`Number::F32`] and an index, in 8 bytes.
+        F32Index = "f32 with an index",
+        /// [`Number::F64`] and an index, in 16 bytes.
+        F64Index = "f64 with an index",
+    }
 }
 
 impl Number {
-    /// All kinds, each at its [code](Number::code).
-    pub const ALL: [Number; 17] = [
-        Number::I8,
-        Number::I16,
-        Number::I32,
-        Number::I64,
-        Number::U8,
-        Number::U16,
-        Number::U32,
-        Number::U64,
-        Number::F32,
-        Number::F64,
-        Number::C32,
-        Number::C64,
-        Number::I16Index,
-        Number::I32Index,
-        Number::I64Index,
-        Number::F32Index,
-        Number::F64Index,
-    ];
-
-    /// Returns the number that stands for this kind in messages.
-    #[inline]
-    pub const fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// Returns the kind with a code.
-    pub fn from_code(code: u8) -> Option<Number> {
-        Number::ALL.get(usize::from(code)).copied()
-    }
-
     /// Returns the size of one element.
     #[inline]
     pub const fn bytes(self) -> u64 {
@@ -110,29 +116,6 @@ impl Number {
         }
     }
 
-    /// Returns its name, for messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Number::I8 => "i8",
-            Number::I16 => "i16",
-            Number::I32 => "i32",
-            Number::I64 => "i64",
-            Number::U8 => "u8",
-            Number::U16 => "u16",
-            Number::U32 => "u32",
-            Number::U64 => "u64",
-            Number::F32 => "f32",
-            Number::F64 => "f64",
-            Number::C32 => "complex of f32",
-            Number::C64 => "complex of f64",
-            Number::I16Index => "i16 with an index",
-            Number::I32Index => "i32 with an index",
-            Number::I64Index => "i64 with an index",
-            Number::F32Index => "f32 with an index",
-            Number::F64Index => "f64 with an index",
-        }
-    }
-
     const fn is_integer(self) -> bool {
         (self as u8) < Number::F32 as u8
     }
@@ -146,90 +129,41 @@ impl Number {
     }
 }
 
-/// What an accumulate makes of an element `y` of the target and the `x` that comes to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Op {
-    /// `y + x`, or `y + scale * x`; integers wrap.
-    Sum,
-    /// `y * x`; integers wrap.
-    Product,
-    /// The lesser one. Of a number and a NaN it is the number, of equal ones `y`.
-    Min,
-    /// The greater one. Of a number and a NaN it is the number, of equal ones `y`.
-    Max,
-    /// The bits that both have.
-    And,
-    /// The bits that one of them has, or both.
-    Or,
-    /// The bits that only one of them has.
-    Xor,
-    /// 1 if both are not zero, else 0.
-    LogicalAnd,
-    /// 1 if one of them is not zero, else 0.
-    LogicalOr,
-    /// 1 if only one of them is not zero, else 0.
-    LogicalXor,
-    /// The pair with the lesser value, of equal values that with the lesser index.
-    MinLoc,
-    /// The pair with the greater value, of equal values that with the lesser index.
-    MaxLoc,
-    /// `x`; in a [compare-swap](Accumulate::compare_swap) only if `y` is what it expects, else `y`.
-    Replace,
-    /// `y`: nothing changes, and the message is empty. For fetching.
-    NoOp,
+coded! {
+    /// What an accumulate makes of an element `y` of the target and the `x` that comes to it.
+    Op {
+        /// `y + x`, or `y + scale * x`; integers wrap.
+        Sum = "sum",
+        /// `y * x`; integers wrap.
+        Product = "product",
+        /// The lesser one. Of a number and a NaN it is the number, of equal ones `y`.
+        Min = "min",
+        /// The greater one. Of a number and a NaN it is the number, of equal ones `y`.
+        Max = "max",
+        /// The bits that both have.
+        And = "and",
+        /// The bits that one of them has, or both.
+        Or = "or",
+        /// The bits that only one of them has.
+        Xor = "xor",
+        /// 1 if both are not zero, else 0.
+        LogicalAnd = "logical and",
+        /// 1 if one of them is not zero, else 0.
+        LogicalOr = "logical or",
+        /// 1 if only one of them is not zero, else 0.
+        LogicalXor = "logical xor",
+        /// The pair with the lesser value, of equal values that with the lesser index.
+        MinLoc = "minloc",
+        /// The pair with the greater value, of equal values that with the lesser index.
+        MaxLoc = "maxloc",
+        /// `x`; in a [compare-swap](Accumulate::compare_swap) only if `y` is what it expects, else `y`.
+        Replace = "replace",
+        /// `y`: nothing changes, and the message is empty. For fetching.
+        NoOp = "no-op",
+    }
 }
 
 impl Op {
-    /// All operations, each at its [code](Op::code).
-    pub const ALL: [Op; 14] = [
-        Op::Sum,
-        Op::Product,
-        Op::Min,
-        Op::Max,
-        Op::And,
-        Op::Or,
-        Op::Xor,
-        Op::LogicalAnd,
-        Op::LogicalOr,
-        Op::LogicalXor,
-        Op::MinLoc,
-        Op::MaxLoc,
-        Op::Replace,
-        Op::NoOp,
-    ];
-
-    /// Returns the number that stands for this operation in messages.
-    #[inline]
-    pub const fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// Returns the operation with a code.
-    pub fn from_code(code: u8) -> Option<Op> {
-        Op::ALL.get(usize::from(code)).copied()
-    }
-
-    /// Returns its name, for messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Op::Sum => "sum",
-            Op::Product => "product",
-            Op::Min => "min",
-            Op::Max => "max",
-            Op::And => "and",
-            Op::Or => "or",
-            Op::Xor => "xor",
-            Op::LogicalAnd => "logical and",
-            Op::LogicalOr => "logical or",
-            Op::LogicalXor => "logical xor",
-            Op::MinLoc => "minloc",
-            Op::MaxLoc => "maxloc",
-            Op::Replace => "replace",
-            Op::NoOp => "no-op",
-        }
-    }
-
     /// Returns whether there is such an operation of these elements.
     pub const fn is_defined_for(self, number: Number) -> bool {
         match self {
@@ -350,6 +284,15 @@ impl Accumulate {
     pub fn apply(&self, y: &mut [u8], x: &[u8]) {
         element::apply(self, y, x);
     }
+
+    /// [`Accumulate::apply`] for runs of elements, of which both have as many.
+    pub fn apply_all(&self, y: &mut [u8], x: &[u8]) {
+        match self.op {
+            Op::NoOp => {}
+            Op::Replace if self.operand.is_none() => y.copy_from_slice(x),
+            _ => element::apply_all(self, y, x),
+        }
+    }
 }
 
 /// One, as an element of a kind that has sums.
@@ -409,6 +352,22 @@ mod tests {
         let nothing = Accumulate::new(Number::I8, Op::NoOp).unwrap();
         let region = Region::block(Rank(0), SegmentId(9), 0, 3);
         assert_eq!(nothing.check(&region, 0), Ok(()), "a no-op needs no message");
+    }
+
+    #[test]
+    fn runs_of_elements_combine_one_by_one() {
+        for (number, op) in Number::ALL.into_iter().flat_map(|it| Op::ALL.map(|op| (it, op))) {
+            let Ok(accumulate) = Accumulate::new(number, op) else { continue };
+            let bytes = 3 * number.bytes() as usize;
+            let (x, mut y): (Vec<u8>, Vec<u8>) = (0..bytes as u8).map(|at| (at, 60 - at)).unzip();
+            let mut single = y.clone();
+            let size = number.bytes() as usize;
+            for (y, x) in single.chunks_mut(size).zip(x.chunks(size)) {
+                accumulate.apply(y, x);
+            }
+            accumulate.apply_all(&mut y, &x);
+            assert_eq!(y, single, "{op:?} of {number:?}");
+        }
     }
 
     #[test]

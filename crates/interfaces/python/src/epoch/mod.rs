@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use farside::epoch::{Design, Mode, Options, Window};
-use farside::raw::Memory;
+use farside::raw::{Memory, Number};
 use farside::{Error, Rank, Result};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 use crate::access::{Access, HELD_BYTES};
 use crate::array::{self, check_writable, plain_dtype};
 use crate::error::{Raise, bad_argument, bad_state, raise};
-use crate::number::Number;
-use crate::team::TeamShared;
+use crate::number::number_of;
+use crate::team::{Team, TeamShared};
 use crate::window::{ViewBase, bytes_of, read_shape};
 
 /// Memory with a part on every member of a team, whose operations are done in epochs and complete
@@ -60,16 +60,18 @@ impl Drop for Shared {
     }
 }
 
-impl EpochWindow {
-    /// Allocates a window. Collective.
-    pub(crate) fn allocate(
-        team: &Arc<TeamShared>,
+#[pymethods]
+impl Team {
+    /// Allocates a window with epochs, as MPI programs know them. Collective.
+    #[pyo3(signature = (shape, dtype, design="direct", checking=true))]
+    fn epoch_window(
+        &self,
         shape: &Bound<'_, PyAny>,
         dtype: &Bound<'_, PyAny>,
         design: &str,
         checking: bool,
     ) -> PyResult<EpochWindow> {
-        let py = shape.py();
+        let (py, team) = (shape.py(), &self.shared);
         let (shape, descr) = (read_shape(shape)?, plain_dtype(dtype)?);
         let bytes = bytes_of(py, &shape, descr.itemsize())? as u64;
         let design = match design {
@@ -103,13 +105,17 @@ impl EpochWindow {
         Ok(EpochWindow::of(team, made, shape, &descr))
     }
 
-    /// Shares an array that the program has; none has no bytes. Collective.
-    pub(crate) fn attach(
+    /// Shares an array that the program has as a window with epochs; none has no bytes. Whole pages
+    /// change their place in the machine, with what else is in them, and keep their addresses.
+    /// Collective.
+    #[pyo3(signature = (array, checking=true))]
+    fn epoch_window_over(
+        &self,
         py: Python<'_>,
-        team: &Arc<TeamShared>,
         array: Option<&Bound<'_, PyAny>>,
         checking: bool,
     ) -> PyResult<EpochWindow> {
+        let team = &self.shared;
         let bytes = py.import("numpy")?.getattr("dtype")?.call1(("u1",))?;
         let (array, descr, shape) = match array {
             None => (None, plain_dtype(&bytes)?, vec![0]),
@@ -173,7 +179,9 @@ impl EpochWindow {
         let made = Made { window, memory, parts, attached, is_two_sided: false };
         Ok(EpochWindow::of(team, made, shape, &descr))
     }
+}
 
+impl EpochWindow {
     fn of(
         team: &Arc<TeamShared>,
         made: Made,
@@ -185,7 +193,7 @@ impl EpochWindow {
             window: UnsafeCell::new(Some(made.window)),
             memory: made.memory,
             shape,
-            number: Number::of(descr),
+            number: number_of(descr),
             item: descr.itemsize(),
             descr: descr.clone().unbind(),
             parts: made.parts,

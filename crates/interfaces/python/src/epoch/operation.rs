@@ -2,7 +2,7 @@
 
 use farside::epoch::{Op, Window};
 use farside::fabric::Width;
-use farside::raw::Accumulate;
+use farside::raw::{Accumulate, Number};
 use farside::{Integer, Rank, Result};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ use crate::array::{
     self, as_array, as_summand, check_objects, check_writable, contiguous, has_dtype,
 };
 use crate::error::{Raise as _, bad_argument, unsupported};
-use crate::number::{Number, accumulate_named};
+use crate::number::{accumulate_named, word_of};
 
 #[pymethods]
 impl EpochWindow {
@@ -140,7 +140,7 @@ impl EpochWindow {
         check_tight(held)?;
         check_tight(desired)?;
         check_writable(held)?;
-        let number = Number::word_of(&held.dtype())?;
+        let number = word_of(&held.dtype())?;
         // SAFETY: the arrays live until the call returns.
         let (held, desired) = unsafe { (array::bytes(held), array::bytes(desired)) };
         if (held.len(), desired.len()) != (number.bytes() as usize, number.bytes() as usize) {

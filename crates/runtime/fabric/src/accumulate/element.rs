@@ -53,6 +53,21 @@ pub(super) fn apply(accumulate: &Accumulate, y: &mut [u8], x: &[u8]) {
     run(accumulate, y, x);
 }
 
+/// Combines runs of elements of an accumulate that [`visit`] knows.
+pub(super) fn apply_all(accumulate: &Accumulate, y: &mut [u8], x: &[u8]) {
+    struct Runs<'a>(&'a mut [u8], &'a [u8]);
+    impl Visit for Runs<'_> {
+        #[inline(always)]
+        fn with<T: Element, const N: usize>(self, combine: impl Fn(T, T) -> T) {
+            let ys = self.0.chunks_exact_mut(size_of::<T>());
+            for (y, x) in ys.zip(self.1.chunks_exact(size_of::<T>())) {
+                combine(T::read(y), T::read(x)).write(y);
+            }
+        }
+    }
+    visit(accumulate, Runs(y, x));
+}
+
 /// Calls `visitor` with the function of an accumulate that is neither a plain replacement nor a
 /// no-op.
 ///
