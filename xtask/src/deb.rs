@@ -4,13 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::install::{self, Destination, output};
+use crate::install::{self, Destination};
 use crate::outside::target;
-use crate::process::{Runner, Task};
+use crate::process::{Runner, Task, output, works};
 use crate::setup::on_path;
 use crate::steps::{Outcome, manifest_value};
 
@@ -30,7 +29,7 @@ one-sided remote memory for parallel programs
  1.5 library with compiler wrappers.";
 
 /// Builds everything and makes the package; returns where it is.
-pub(crate) fn make(root: &Path, debug: bool, runner: &Runner, until: Instant) -> Result<PathBuf> {
+pub(crate) fn make(root: &Path, debug: bool, runner: &Runner) -> Result<PathBuf> {
     let absent: Vec<&str> = TOOLS.into_iter().filter(|tool| !on_path(tool)).collect();
     ensure!(
         absent.is_empty(),
@@ -61,7 +60,7 @@ pub(crate) fn make(root: &Path, debug: bool, runner: &Runner, until: Instant) ->
         libdir: &package.libdir,
         keeps_symbols: false,
     };
-    install::run(root, &destination, debug, runner, until)?;
+    install::run(root, &destination, debug, runner)?;
     // The installation strips what is not for the test alone.
     if debug {
         install::strip(&package.usr(""), &package.libdir, &package.version, false)?;
@@ -217,17 +216,16 @@ fn copyright(mit: &str, repository: &str, tree: &str) -> String {
 }
 
 /// Makes the package, installs it in a root of its own, and uses it there.
-pub(crate) fn test(root: &Path, runner: &Runner, until: Instant) -> Result<Outcome> {
-    if output(Command::new("unshare").args(["--mount", "--pid", "--fork", "true"])).is_err() {
+pub(crate) fn test(root: &Path, runner: &Runner) -> Result<Outcome> {
+    if !works("unshare", &["--mount", "--pid", "--fork", "true"]) {
         let reason = "no namespaces of its own, which root has outside of containers";
         return Ok(Outcome::Skipped(reason.to_owned()));
     }
     if !on_path("dpkg-shlibdeps") {
         return Ok(Outcome::Skipped("no dpkg-dev: sudo apt-get install dpkg-dev".to_owned()));
     }
-    let package = make(root, true, runner, until)?;
-    let base = base(root, runner, until);
-    let (lower, outcome) = match base {
+    let package = make(root, true, runner)?;
+    let (lower, outcome) = match base(root, runner) {
         Ok(base) => (base, Outcome::Passed),
         Err(error) => {
             println!("{error:#}; the root is a copy of this machine's instead");
@@ -242,14 +240,12 @@ pub(crate) fn test(root: &Path, runner: &Runner, until: Instant) -> Result<Outco
         place(root, true).join("root").display(),
         root.display()
     );
-    let task = Task::new(root, "unshare", &line);
-    println!("$ {task}");
-    runner.run(&task, until).with_context(|| format!("`{task}`"))?;
+    runner.run(&Task::new(root, "unshare", &line))?;
     Ok(outcome)
 }
 
 /// Returns a clean root of this machine's release with compilers; it is made once.
-fn base(root: &Path, runner: &Runner, until: Instant) -> Result<PathBuf> {
+fn base(root: &Path, runner: &Runner) -> Result<PathBuf> {
     let base = target(root).join("debian/base");
     if base.exists() {
         return Ok(base);
@@ -272,9 +268,7 @@ fn base(root: &Path, runner: &Runner, until: Instant) -> Result<PathBuf> {
         "--mount debootstrap --variant=minbase --include={COMPILERS} {suite} {}",
         new.display()
     );
-    let task = Task::new(root, "unshare", &line);
-    println!("$ {task}");
-    runner.run(&task, until).with_context(|| format!("`{task}`"))?;
+    runner.run(&Task::new(root, "unshare", &line))?;
     fs::rename(&new, &base)?;
     Ok(base)
 }

@@ -5,22 +5,19 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use rustix::fs::Mode;
 
 use crate::outside::target;
-use crate::process::{Runner, Task};
+use crate::process::{Runner, Task, output};
 use crate::setup::on_path;
 use crate::steps::manifest_value;
 
 /// Writes the header of the C interface from its sources.
-pub(crate) fn write_header(root: &Path, runner: &Runner, until: Instant) -> Result<()> {
+pub(crate) fn write_header(root: &Path, runner: &Runner) -> Result<()> {
     let line = "test --quiet -p farside-capi --test header the_header_is_what_the_sources_say";
-    let task = Task::new(root, "cargo", line).variable("FARSIDE_TEST_WRITE_HEADER", "1");
-    println!("$ {task}");
-    runner.run(&task, until).with_context(|| format!("`{task}`"))
+    runner.run(&Task::new(root, "cargo", line).variable("FARSIDE_TEST_WRITE_HEADER", "1"))
 }
 
 pub(crate) const PROGRAMS: [&str; 5] =
@@ -59,6 +56,15 @@ impl Destination<'_> {
             .with_context(|| format!("cannot make {}", path.display()))?;
         Ok(path.canonicalize()?)
     }
+
+    /// Runs a script that installs here, the last argument of which is the prefix.
+    fn install(&self, script: &mut Command, made: &Path) -> Result<Vec<u8>> {
+        script.env("LIBDIR", self.libdir);
+        output(match self.staging {
+            None => script.env_remove("DESTDIR").arg(made),
+            Some(staging) => script.env("DESTDIR", staging).arg(self.prefix),
+        })
+    }
 }
 
 /// Builds and installs the command with its manual pages, completions and documents, the C
@@ -68,7 +74,6 @@ pub(crate) fn run(
     destination: &Destination<'_>,
     debug: bool,
     runner: &Runner,
-    until: Instant,
 ) -> Result<()> {
     // What is installed is for everybody, whoever installs it.
     rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -89,9 +94,7 @@ pub(crate) fn run(
         library("farside-capi"),
         library("farside-shmem"),
     ] {
-        let task = Task::new(root, "cargo", &line);
-        println!("$ {task}");
-        runner.run(&task, until).with_context(|| format!("`{task}`"))?;
+        runner.run(&Task::new(root, "cargo", &line))?;
     }
     let built = target(root).join(built);
     let prefix = destination.make()?;
@@ -102,16 +105,10 @@ pub(crate) fn run(
     copy_documents(root, &prefix.join("share/doc/farside"))?;
     let version = manifest_value(root, "version").context("the workspace has no version")?;
     for (package, archive) in [("capi", "libfarside_c.a"), ("shmem", "libfarside_shmem.a")] {
+        let script = root.join("crates/interfaces").join(package).join("install.sh");
         let mut command = Command::new("sh");
-        command
-            .env("LIBDIR", destination.libdir)
-            .arg(root.join("crates/interfaces").join(package).join("install.sh"))
-            .arg(built.join(archive))
-            .arg(&version);
-        output(match destination.staging {
-            None => command.env_remove("DESTDIR").arg(&prefix),
-            Some(staging) => command.env("DESTDIR", staging).arg(destination.prefix),
-        })?;
+        command.arg(script).arg(built.join(archive)).arg(&version);
+        destination.install(&mut command, &prefix)?;
     }
     if !debug {
         strip(&prefix, destination.libdir, &version, destination.keeps_symbols)?;
@@ -122,7 +119,7 @@ pub(crate) fn run(
     }
     // Where no MPI is, there are no programs of it either.
     if on_path("mpicc.openmpi") || on_path("mpicc.mpich") {
-        mpi(root, destination, debug, runner, until)?;
+        mpi(root, destination, debug, runner)?;
     }
     Ok(())
 }
@@ -231,34 +228,18 @@ pub(crate) fn mpi(
     destination: &Destination<'_>,
     debug: bool,
     runner: &Runner,
-    until: Instant,
 ) -> Result<()> {
     let (profile, built) = profile(debug);
     let line =
         format!("rustc --locked --profile {profile} -p farside-mpi --lib --crate-type staticlib");
-    let task = Task::new(root, "cargo", &line);
-    println!("$ {task}");
-    runner.run(&task, until).with_context(|| format!("`{task}`"))?;
+    runner.run(&Task::new(root, "cargo", &line))?;
     let prefix = destination.make()?;
     let mut command = Command::new("sh");
-    command
-        .env("LIBDIR", destination.libdir)
-        .arg(root.join("crates/interfaces/mpi/install.sh"))
-        .arg(target(root).join(built).join("libfarside_mpi.a"));
-    let said = output(match destination.staging {
-        None => command.env_remove("DESTDIR").arg(&prefix),
-        Some(staging) => command.env("DESTDIR", staging).arg(destination.prefix),
-    })?;
+    command.arg(root.join("crates/interfaces/mpi/install.sh"));
+    command.arg(target(root).join(built).join("libfarside_mpi.a"));
+    let said = destination.install(&mut command, &prefix)?;
     print!("{}", String::from_utf8_lossy(&said));
     Ok(())
-}
-
-/// Runs a command that takes no time, and returns what it prints.
-pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
-    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {}", complaint.trim());
-    Ok(output.stdout)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ mod works;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -31,12 +31,12 @@ use clap::{Args, Parser, Subcommand};
 use crate::install::Destination;
 use crate::process::Runner;
 use crate::setup::Install;
-use crate::steps::{Options, Step};
+use crate::steps::Options;
 
 /// How long one step may take unless the caller says otherwise: three times as long as the longest
 /// takes on an idle machine with two processors, since a busy machine is no reason to fail. Every
 /// test has a deadline of its own.
-const STEP_MINUTES_MAX: u64 = 60;
+pub(crate) const STEP_MINUTES_MAX: u64 = 60;
 
 /// The chores of the farside workspace.
 #[derive(Parser)]
@@ -50,7 +50,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run every check that CI runs
-    Test(TestArgs),
+    Test(Options),
     /// Check what was changed: format, invariants, lints, unit tests
     Quick(QuickArgs),
     /// Check the invariants of the workspace that no compiler knows
@@ -113,30 +113,6 @@ struct QuickArgs {
     deadline: u64,
 }
 
-/// What can be chosen about a run of the checks.
-#[derive(Args)]
-struct TestArgs {
-    /// Give the tests larger budgets (sets FARSIDE_LONG=1)
-    #[arg(long)]
-    long: bool,
-    /// Run only these steps, in their usual order
-    #[arg(long, value_name = "STEP", value_delimiter = ',')]
-    only: Vec<Step>,
-    /// Run the steps of a release, too: packages, a project outside, miri, the oldest compiler, …
-    #[arg(long)]
-    release: bool,
-    /// Run the remaining steps after one has failed
-    #[arg(long)]
-    keep_going: bool,
-    /// Install what the tests need, as `cargo xtask setup` does; in CI that needs no asking
-    #[arg(long)]
-    install: bool,
-    /// Kill a step that takes longer than this
-    #[arg(long, value_name = "MINUTES", default_value_t = STEP_MINUTES_MAX)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=24 * 60))]
-    deadline: u64,
-}
-
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -150,55 +126,40 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     let root = workspace_root()?;
     match &cli.command {
-        Command::Test(arguments) => steps::run(
-            &root,
-            &Options {
-                long: arguments.long,
-                only: arguments.only.clone(),
-                release: arguments.release,
-                keep_going: arguments.keep_going,
-                deadline: Duration::from_secs(arguments.deadline * 60),
-                install: if arguments.install { Install::Asked } else { Install::InCi },
-            },
-        ),
+        Command::Test(options) => steps::run(&root, options),
         Command::Quick(arguments) => {
-            let until = within_minutes(arguments.deadline);
-            quick::run(&root, arguments.since.as_deref(), until)
+            quick::run(&root, arguments.since.as_deref(), minutes(arguments.deadline))
         }
         Command::Tidy => tidy::run(&root),
         Command::Works => works::write(&root),
         Command::Header => {
             shmem_header::write(&root)?;
-            let until = within_minutes(STEP_MINUTES_MAX);
-            install::write_header(&root, &Runner::start()?, until)
+            install::write_header(&root, &runner()?)
         }
         Command::Install(arguments) => {
-            let until = within_minutes(STEP_MINUTES_MAX);
             let InstallArgs { prefix, debug } = arguments;
             let staging = install::staging(std::env::var_os("DESTDIR"))?;
             let staging = staging.as_deref();
             let destination = Destination { staging, prefix, libdir: "lib", keeps_symbols: true };
-            install::run(&root, &destination, *debug, &Runner::start()?, until)
+            install::run(&root, &destination, *debug, &runner()?)
         }
         Command::Mpi(arguments) => {
-            let until = within_minutes(STEP_MINUTES_MAX);
-            let runner = Runner::start()?;
-            setup::run(&root, &runner, until, Install::InCi)?;
+            let runner = runner()?;
+            setup::run(&root, &runner, Install::InCi)?;
             let prefix = arguments.prefix.clone();
             let prefix = prefix.unwrap_or_else(|| outside::target(&root).join("mpi"));
             let destination =
                 Destination { staging: None, prefix: &prefix, libdir: "lib", keeps_symbols: true };
-            install::mpi(&root, &destination, arguments.debug, &runner, until)
+            install::mpi(&root, &destination, arguments.debug, &runner)
         }
-        Command::Deb(arguments) => {
-            let until = within_minutes(STEP_MINUTES_MAX);
-            deb::make(&root, arguments.debug, &Runner::start()?, until).map(drop)
-        }
-        Command::Setup => {
-            let until = within_minutes(STEP_MINUTES_MAX);
-            setup::run(&root, &Runner::start()?, until, Install::Asked).map(drop)
-        }
+        Command::Deb(arguments) => deb::make(&root, arguments.debug, &runner()?).map(drop),
+        Command::Setup => setup::run(&root, &runner()?, Install::Asked).map(drop),
     }
+}
+
+/// Runs what is a single step.
+fn runner() -> Result<Runner> {
+    Runner::start(minutes(STEP_MINUTES_MAX))
 }
 
 /// The directory of the workspace's manifest.
@@ -215,9 +176,8 @@ fn workspace_root() -> Result<PathBuf> {
     root.canonicalize().with_context(|| format!("cannot resolve {}", root.display()))
 }
 
-/// When so many minutes will have passed.
-fn within_minutes(minutes: u64) -> Instant {
-    Instant::now() + Duration::from_secs(minutes * 60)
+pub(crate) fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * 60)
 }
 
 #[cfg(test)]
@@ -234,16 +194,11 @@ mod tests {
     #[test]
     fn several_steps_can_be_chosen_at_once() {
         let cli = Cli::try_parse_from(["xtask", "test", "--only", "fmt,tidy", "--long"]).unwrap();
-        let Command::Test(arguments) = cli.command else {
+        let Command::Test(options) = cli.command else {
             panic!("`test` was given");
         };
-        assert_eq!(arguments.only, [Step::Fmt, Step::Tidy]);
-        assert!(arguments.long && !arguments.keep_going);
-        assert_eq!(arguments.deadline, STEP_MINUTES_MAX);
-    }
-
-    #[test]
-    fn an_unknown_step_is_refused() {
-        assert!(Cli::try_parse_from(["xtask", "test", "--only", "everything"]).is_err());
+        assert_eq!(options.only, [steps::Step::Fmt, steps::Step::Tidy]);
+        assert!(options.long && !options.keep_going);
+        assert_eq!(options.deadline, STEP_MINUTES_MAX);
     }
 }

@@ -37,12 +37,9 @@ fn main(world: &World) -> farside::Result<()> {
 "#;
 
 /// Packages all crates, and builds and runs the project.
-pub(crate) fn run(root: &Path, runner: &Runner, until: Instant) -> Result<Outcome> {
+pub(crate) fn run(root: &Path, runner: &Runner) -> Result<Outcome> {
     let place = target(root).join("outside");
-    let go = |task: Task| {
-        println!("$ {task}");
-        runner.run(&task, until).with_context(|| format!("`{task}`"))
-    };
+    let go = |task: Task| runner.run(&task);
     let vendor = place.join("vendor");
     if vendor.exists() {
         fs::remove_dir_all(&vendor)

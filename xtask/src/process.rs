@@ -11,9 +11,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -74,15 +74,17 @@ impl fmt::Display for Task {
     }
 }
 
-/// Runs tasks one at a time.
+/// Runs tasks one at a time, until a moment.
 pub(crate) struct Runner {
     /// The group of the task that runs now; the thread that receives signals reads it.
     group: Arc<Mutex<Option<Pid>>>,
+    until: Instant,
 }
 
 impl Runner {
-    /// Begins to receive the signals that ask this process to end.
-    pub(crate) fn start() -> Result<Self> {
+    /// Begins to receive the signals that ask this process to end. All that runs takes this time at
+    /// the most.
+    pub(crate) fn start(at_most: Duration) -> Result<Self> {
         let group = Arc::new(Mutex::new(None));
         let mut signals =
             Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot receive signals")?;
@@ -101,12 +103,22 @@ impl Runner {
                 }
             }
         });
-        Ok(Self { group })
+        Ok(Self { group, until: Instant::now() + at_most })
     }
 
-    /// Runs `task` to its end, or kills it with its whole group when `until` has passed. An error
-    /// says what became of the task, to be read behind its name.
-    pub(crate) fn run(&self, task: &Task, until: Instant) -> Result<()> {
+    /// The same, from now on.
+    pub(crate) fn again(&self, at_most: Duration) -> Self {
+        Self { group: Arc::clone(&self.group), until: Instant::now() + at_most }
+    }
+
+    /// Prints `task` and runs it to its end, or kills it with its whole group when time is up. An
+    /// error names the task and says what became of it.
+    pub(crate) fn run(&self, task: &Task) -> Result<()> {
+        println!("$ {task}");
+        self.run_quietly(task).map_err(|error| anyhow!("`{task}` {error:#}"))
+    }
+
+    fn run_quietly(&self, task: &Task) -> Result<()> {
         let started = Instant::now();
         let (mut child, group) = {
             let mut current = self.group.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +132,7 @@ impl Runner {
             // Nobody listens any more when the deadline has passed, and nothing is lost by that.
             let _ = sender.send(child.wait());
         });
-        let left = until.saturating_duration_since(Instant::now());
+        let left = self.until.saturating_duration_since(Instant::now());
         let result = match ended.recv_timeout(left) {
             Ok(status) => status.context("could not be waited for").and_then(explain),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -152,6 +164,21 @@ fn explain(status: ExitStatus) -> Result<()> {
     }
 }
 
+/// Runs a command that takes no time, and returns what it prints.
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}", complaint.trim());
+    Ok(output.stdout)
+}
+
+/// Returns whether a program runs, with these arguments, to a good end.
+pub(crate) fn works(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 /// `word` as a shell must see it to read exactly that word.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
@@ -165,13 +192,10 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::time::Duration;
 
     use super::*;
 
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_secs(60)
-    }
+    const LONG: Duration = Duration::from_secs(60);
 
     fn shell(script: &str) -> Task {
         let mut task = Task::new("/", "sh", "-c");
@@ -181,21 +205,17 @@ mod tests {
 
     #[test]
     fn the_end_of_a_task_is_reported() {
-        let runner = Runner::start().unwrap();
-        runner.run(&shell("exit 0"), soon()).unwrap();
-        let failed = runner.run(&shell("exit 3"), soon()).unwrap_err();
-        assert_eq!(failed.to_string(), "exited with status 3");
-        let killed = runner.run(&shell("kill -TERM $$"), soon()).unwrap_err();
-        assert_eq!(killed.to_string(), "was killed by signal 15");
-        let absent = Task::new("/", "a-program-nobody-has", "");
-        let absent = runner.run(&absent, soon()).unwrap_err();
-        assert_eq!(absent.to_string(), "did not start");
-    }
-
-    #[test]
-    fn a_variable_reaches_the_task() {
-        let task = shell("test \"$FLAGS\" = '--cfg loom'").variable("FLAGS", "--cfg loom");
-        Runner::start().unwrap().run(&task, soon()).unwrap();
+        let runner = Runner::start(LONG).unwrap();
+        let flags = shell("test \"$FLAGS\" = '--cfg loom'").variable("FLAGS", "--cfg loom");
+        runner.run(&flags).unwrap();
+        for (task, end) in [
+            (shell("exit 3"), "exited with status 3"),
+            (shell("kill -TERM $$"), "was killed by signal 15"),
+            (Task::new("/", "a-program-nobody-has", ""), "did not start"),
+        ] {
+            let said = runner.run(&task).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("`{task}` {end}")), "{said}");
+        }
     }
 
     #[test]
@@ -203,12 +223,12 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("grandchild");
         let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
-        let until = Instant::now() + Duration::from_secs(2);
-        let late = Runner::start().unwrap().run(&shell(&script), until).unwrap_err();
+        let runner = Runner::start(Duration::from_secs(2)).unwrap();
+        let late = runner.run(&shell(&script)).unwrap_err();
         assert!(late.to_string().contains("deadline"), "{late}");
 
         let grandchild = fs::read_to_string(&file).unwrap();
-        let limit = soon();
+        let limit = Instant::now() + LONG;
         while is_alive(grandchild.trim()) {
             assert!(Instant::now() < limit, "process {grandchild} survived");
             thread::yield_now();

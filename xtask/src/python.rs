@@ -4,13 +4,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use crate::outside::target;
-use crate::process::{Runner, Task};
+use crate::process::{Runner, Task, works};
 use crate::steps::Outcome;
 
 /// The packages that the build and the tests need.
@@ -19,22 +17,21 @@ const PACKAGES: &str =
 
 /// Builds the wheel, installs it and runs its tests. The profile is that of the other tests, which
 /// have built most of it already.
-pub(crate) fn run(root: &Path, runner: &Runner, until: Instant, long: bool) -> Result<Outcome> {
+pub(crate) fn run(root: &Path, runner: &Runner, long: bool) -> Result<Outcome> {
     let place = target(root).join("python");
     let (environment, wheels) = (place.join("environment"), place.join("wheels"));
     let python = environment.join("bin/python").display().to_string();
-    let go = |task: Task| {
-        println!("$ {task}");
-        runner.run(&task, until).with_context(|| format!("`{task}`"))
-    };
     fs::create_dir_all(&place)?;
-    if !works(&python, "-c", "import numpy, maturin, pytest, hypothesis, cloudpickle, mypy") {
+    if !works(&python, &["-c", "import numpy, maturin, pytest, hypothesis, cloudpickle, mypy"]) {
         let base = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
-        if !works(&base, "-c", "import sys, venv; assert sys.version_info >= (3, 9)") {
+        if !works(&base, &["-c", "import sys, venv; assert sys.version_info >= (3, 9)"]) {
             return Ok(skipped("no Python 3.9 or later with venv: set PYTHON to one".to_owned()));
         }
-        let made = go(Task::new(root, &base, &format!("-m venv {}", environment.display())))
-            .and_then(|()| go(Task::new(root, &python, &format!("-m pip install -q {PACKAGES}"))));
+        let made = runner
+            .run(&Task::new(root, &base, &format!("-m venv {}", environment.display())))
+            .and_then(|()| {
+                runner.run(&Task::new(root, &python, &format!("-m pip install -q {PACKAGES}")))
+            });
         if let Err(error) = made {
             return Ok(skipped(format!("pip cannot install {PACKAGES}: {error:#}")));
         }
@@ -49,26 +46,19 @@ pub(crate) fn run(root: &Path, runner: &Runner, until: Instant, long: bool) -> R
         wheels.display(),
         package.display()
     );
-    go(Task::new(root, &python, &build).variable("PATH", &path_with(&environment)))?;
+    runner.run(&Task::new(root, &python, &build).variable("PATH", &path_with(&environment)))?;
     let wheel = one_wheel(&wheels)?;
     let install = format!("-m pip install -q --no-deps --force-reinstall {}", wheel.display());
-    go(Task::new(root, &python, &install))?;
+    runner.run(&Task::new(root, &python, &install))?;
     let tests = format!("-m pytest -q -p no:cacheprovider {}", package.join("tests").display());
     let task = Task::new(&place, &python, &tests).variable("PATH", &path_with(&environment));
-    go(if long { task.variable("FARSIDE_LONG", "1") } else { task })?;
+    runner.run(&if long { task.variable("FARSIDE_LONG", "1") } else { task })?;
     Ok(Outcome::Passed)
 }
 
 fn skipped(reason: String) -> Outcome {
     println!("not run: {reason}");
     Outcome::Skipped(reason)
-}
-
-/// Returns whether a program runs to a good end.
-fn works(program: &str, option: &str, text: &str) -> bool {
-    let mut command = Command::new(program);
-    command.args([option, text]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }
 
 /// Returns the search path of programs with those of the environment first: maturin is one.

@@ -7,20 +7,20 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::process::{Runner, Task};
+use crate::process::{Runner, Task, output};
 use crate::tidy;
 
 /// Checks what has changed since `since`, or since the branch left `main`.
-pub(crate) fn run(root: &Path, since: Option<&str>, until: Instant) -> Result<()> {
+pub(crate) fn run(root: &Path, since: Option<&str>, at_most: Duration) -> Result<()> {
     let started = Instant::now();
-    let runner = Runner::start()?;
+    let runner = Runner::start(at_most)?;
     let files = changed_files(root, since)?;
-    let crates = Crates::read(root)?;
+    let crates = Crates::of_metadata(root, &tidy::metadata(root)?);
     let changed = crates.of(&files);
     let dependents = crates.dependents(&changed);
     println!("changed: {}", words(&changed, "no crate"));
@@ -41,10 +41,7 @@ pub(crate) fn run(root: &Path, since: Option<&str>, until: Instant) -> Result<()
         tasks.push(Task::new(root, "cargo", &format!("check {}", packages(&dependents))));
     }
     tidy::run(root).context("`cargo xtask tidy`")?;
-    for task in tasks {
-        println!("$ {task}");
-        runner.run(&task, until).with_context(|| format!("`{task}`"))?;
-    }
+    tasks.iter().try_for_each(|task| runner.run(task))?;
     println!("quick: good, after {:.0} s", started.elapsed().as_secs_f64());
     Ok(())
 }
@@ -65,13 +62,8 @@ fn changed_files(root: &Path, since: Option<&str>) -> Result<Vec<String>> {
 }
 
 fn git(root: &Path, arguments: &[&str]) -> Result<String> {
-    let output =
-        Command::new("git").current_dir(root).args(arguments).output().context("cannot run git")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("git {} failed: {}", arguments.join(" "), said.trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let said = output(Command::new("git").current_dir(root).args(arguments))?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 fn packages(names: &BTreeSet<&str>) -> String {
@@ -97,20 +89,6 @@ struct Package {
 }
 
 impl Crates {
-    fn read(root: &Path) -> Result<Crates> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
-            .current_dir(root)
-            .args(["metadata", "--format-version", "1", "--no-deps"])
-            .output()
-            .context("cannot start cargo")?;
-        if !output.status.success() {
-            bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
-        let metadata = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
-        Ok(Crates::of_metadata(root, &metadata))
-    }
-
     fn of_metadata(root: &Path, metadata: &Value) -> Crates {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -184,10 +162,6 @@ mod tests {
         assert_eq!(crates.dependents(&changed), BTreeSet::from(["middle"]));
         assert!(crates.of(&files(&["docs/a.md", "crates/low/README.md"])).is_empty());
         assert!(crates.has_library("low") && !crates.has_library("top"));
-        assert_eq!(packages_line(&changed), "-p low");
-    }
-
-    fn packages_line(names: &BTreeSet<&str>) -> String {
-        packages(names)
+        assert_eq!(super::packages(&changed), "-p low");
     }
 }

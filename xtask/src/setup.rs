@@ -10,7 +10,6 @@ use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use anyhow::{Result, bail};
 
@@ -19,145 +18,108 @@ use crate::steps::Outcome;
 
 struct Need {
     /// The Debian packages that bring it.
-    packages: &'static [&'static str],
+    packages: &'static str,
     /// The steps that use it.
     what_for: &'static str,
     /// What does not run without it.
     lost: &'static str,
-    /// How to see that it is there; all of them must hold.
-    probes: &'static [Probe],
-}
-
-enum Probe {
-    /// A program is on the path.
-    Program(&'static str),
-    /// A program that only administrators have on their path.
-    Daemon(&'static str),
-    /// A compiler is on the path and finds a header. On Debian the compilers of MPI come without
-    /// the headers that they compile against, so that the program alone says too little.
-    Header(&'static str, &'static str),
+    /// How to see that it is there: programs, and `COMPILER:HEADER` for a compiler that finds a
+    /// header. On Debian the compilers of MPI come without the headers that they compile against,
+    /// so that the program alone says too little.
+    probes: &'static str,
 }
 
 const NEEDS: &[Need] = &[
     Need {
-        packages: &["gcc", "libc6-dev"],
+        packages: "gcc libc6-dev",
         what_for: "compiling the programs of the rivals",
         lost: "every test of `farside bench --against`",
-        probes: &[Probe::Header("gcc", "stdio.h")],
+        probes: "gcc:stdio.h",
     },
     Need {
-        packages: &["g++", "clang", "pkg-config", "cmake", "binutils"],
+        packages: "g++ clang pkg-config cmake binutils",
         what_for: "compiling the programs of the C interface, and finding it installed",
         lost: "the tests of the C interface with these compilers and tools",
-        probes: &[
-            Probe::Program("g++"),
-            Probe::Program("clang"),
-            Probe::Program("clang++"),
-            Probe::Program("pkg-config"),
-            Probe::Program("cmake"),
-            Probe::Program("nm"),
-        ],
+        probes: "g++ clang clang++ pkg-config cmake nm",
     },
     Need {
-        packages: &["libomp-dev"],
+        packages: "libomp-dev",
         what_for: "the OpenMP of clang, whose threads the checker of races follows",
         lost: "the test of races between threads with clang",
-        probes: &[Probe::Header("clang", "omp.h")],
+        probes: "clang:omp.h",
     },
     Need {
-        packages: &["valgrind"],
+        packages: "valgrind",
         what_for: "finding faults in memory of C programs and in what they call",
         lost: "the tests of the C interface and of OpenSHMEM under valgrind",
-        probes: &[Probe::Program("valgrind")],
+        probes: "valgrind",
     },
     Need {
-        packages: &["dpkg-dev", "debootstrap"],
+        packages: "dpkg-dev debootstrap",
         what_for: "the Debian package, and a clean root to install it in",
         lost: "the test of the Debian package, or its clean root",
-        probes: &[Probe::Program("dpkg-shlibdeps"), Probe::Daemon("debootstrap")],
+        probes: "dpkg-shlibdeps debootstrap",
     },
     Need {
-        packages: &["mpich", "libmpich-dev"],
+        packages: "mpich libmpich-dev",
         what_for: "the rival of `farside bench --against mpich`, and MPI programs",
         lost: "the tests of `farside bench --against mpich` and of MPI programs with MPICH",
-        probes: &[
-            Probe::Header("mpicc.mpich", "mpi.h"),
-            Probe::Program("mpiexec.mpich"),
-            Probe::Program("gfortran"),
-        ],
+        probes: "mpicc.mpich:mpi.h mpiexec.mpich gfortran",
     },
     Need {
-        packages: &["openmpi-bin", "libopenmpi-dev"],
+        packages: "openmpi-bin libopenmpi-dev",
         what_for: "the rivals of `farside bench --against openmpi,openshmem`, and MPI programs",
         lost: "the tests of `farside bench --against openmpi`, `openshmem`, and of MPI programs",
-        probes: &[
-            Probe::Header("mpicc.openmpi", "mpi.h"),
-            Probe::Header("oshcc", "shmem.h"),
-            Probe::Program("mpirun.openmpi"),
-        ],
+        probes: "mpicc.openmpi:mpi.h oshcc:shmem.h mpirun.openmpi",
     },
     Need {
-        packages: &["libfabric1", "libfabric-bin", "libfabric-dev"],
+        packages: "libfabric1 libfabric-bin libfabric-dev",
         what_for: "the ofi fabric, its declarations, and what it is measured against",
         lost: "the tests over libfabric: declarations, conformance, deaths and hosts over ofi",
-        probes: &[
-            Probe::Program("fi_info"),
-            Probe::Program("fi_pingpong"),
-            Probe::Header("cc", "rdma/fabric.h"),
-        ],
+        probes: "fi_info fi_pingpong cc:rdma/fabric.h",
     },
     Need {
-        packages: &["libpmix2", "mpich", "openmpi-bin"],
+        packages: "libpmix2 mpich openmpi-bin",
         what_for: "launchers that start ranks: Open MPI's over PMIx, MPICH's over PMI-1 and PMI-2",
         lost: "the tests of jobs under `mpirun` and `mpiexec.hydra`",
-        probes: &[Probe::Program("mpirun.openmpi"), Probe::Program("mpiexec.hydra")],
+        probes: "mpirun.openmpi mpiexec.hydra",
     },
     Need {
-        packages: &["slurm-wlm", "munge"],
+        packages: "slurm-wlm munge",
         what_for: "a cluster of Slurm on this machine alone",
         lost: "the test of jobs under `srun`",
-        probes: &[
-            Probe::Program("srun"),
-            Probe::Daemon("slurmctld"),
-            Probe::Daemon("slurmd"),
-            Probe::Daemon("munged"),
-        ],
+        probes: "srun slurmctld slurmd munged",
     },
     Need {
-        packages: &["iproute2"],
+        packages: "iproute2",
         what_for: "network namespaces, the hosts of tests",
         lost: "the tests of jobs that span hosts with addresses of their own",
-        probes: &[Probe::Program("ip")],
+        probes: "ip",
     },
     Need {
-        packages: &[
-            "libglobalarrays-dev",
-            "libarmci-mpi-dev",
-            "libscalapack-openmpi-dev",
-            "liblapack-dev",
-            "libblas-dev",
-        ],
+        packages: "libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev liblapack-dev \
+                   libblas-dev",
         what_for: "the rival of `farside bench array --against ga`",
         lost: "the tests of `farside bench array --against ga`",
-        probes: &[Probe::Header("mpicc.openmpi", "ga.h"), Probe::Header("mpicc.openmpi", "mpi.h")],
+        probes: "mpicc.openmpi:ga.h mpicc.openmpi:mpi.h",
     },
     Need {
-        packages: &["libopenblas-dev"],
+        packages: "libopenblas-dev",
         what_for: "the rival of `farside bench array --against openblas`",
         lost: "the tests of `farside bench array --against openblas`",
-        probes: &[Probe::Header("cc", "openblas_config.h")],
+        probes: "cc:openblas_config.h",
     },
     Need {
-        packages: &["redis-server", "memcached"],
+        packages: "redis-server memcached",
         what_for: "the rivals of `farside bench dht --against redis,memcached`",
         lost: "the tests of `farside bench dht --against redis,memcached`",
-        probes: &[Probe::Program("redis-server"), Probe::Program("memcached")],
+        probes: "redis-server memcached",
     },
     Need {
-        packages: &["chromium"],
+        packages: "chromium",
         what_for: "opening the page that shows a trace",
         lost: "the tests that open the page of a trace in a browser",
-        probes: &[Probe::Program("chromium")],
+        probes: "chromium",
     },
 ];
 
@@ -178,18 +140,13 @@ impl Install {
 
 /// Looks for everything that the tests need and installs what is missing, if that is possible and
 /// wanted.
-pub(crate) fn run(
-    root: &Path,
-    runner: &Runner,
-    until: Instant,
-    install_when: Install,
-) -> Result<Outcome> {
+pub(crate) fn run(root: &Path, runner: &Runner, install_when: Install) -> Result<Outcome> {
     let mut missing = look(NEEDS);
     let is_root = rustix::process::geteuid().is_root();
     let is_wanted = install_when.is_wanted(in_ci());
     if !missing.is_empty() && is_wanted && is_root && on_path("apt-get") {
         let _no_services = NoServices::begin(Path::new("/usr/sbin/policy-rc.d"));
-        install(&missing, root, runner, until);
+        install(&missing, root, runner);
         missing = look(NEEDS);
     }
     judge(&missing, in_ci())
@@ -203,8 +160,8 @@ pub(crate) fn in_ci() -> bool {
 fn look(needs: &'static [Need]) -> Vec<&'static Need> {
     let mut missing = Vec::new();
     for need in needs {
-        let absent: Vec<String> = need.probes.iter().filter_map(Probe::absent).collect();
-        let packages = need.packages.join(" ");
+        let absent: Vec<String> = need.probes.split(' ').filter_map(absent).collect();
+        let packages = need.packages;
         if absent.is_empty() {
             println!("found    {packages}: {}", need.what_for);
         } else {
@@ -217,15 +174,13 @@ fn look(needs: &'static [Need]) -> Vec<&'static Need> {
 
 /// Installs the packages of the missing needs. A failure is only printed: looking again tells what
 /// it cost, and that is what counts.
-fn install(missing: &[&Need], root: &Path, runner: &Runner, until: Instant) {
+fn install(missing: &[&Need], root: &Path, runner: &Runner) {
     let update = Task::new(root, "apt-get", "update");
     let install = Task::new(root, "apt-get", &install_arguments(missing))
         .variable("DEBIAN_FRONTEND", "noninteractive");
     for task in [update, install] {
-        println!("$ {task}");
-        if let Err(error) = runner.run(&task, until) {
-            println!("`{task}` {error:#}");
-            return;
+        if let Err(error) = runner.run(&task) {
+            return println!("{error:#}");
         }
     }
 }
@@ -256,8 +211,11 @@ impl Drop for NoServices<'_> {
 }
 
 fn install_arguments(missing: &[&Need]) -> String {
-    let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
-    format!("install -y --no-install-recommends {}", packages.join(" "))
+    format!("install -y --no-install-recommends {}", packages(missing))
+}
+
+fn packages(missing: &[&Need]) -> String {
+    missing.iter().map(|need| need.packages).collect::<Vec<&str>>().join(" ")
 }
 
 /// What it means that `missing` is not there and could not be installed.
@@ -273,24 +231,18 @@ fn judge(missing: &[&Need], in_ci: bool) -> Result<Outcome> {
         println!("warning: {} will be skipped", need.lost);
     }
     println!("to install what is missing: {command}");
-    let packages: Vec<String> = missing.iter().map(|need| need.packages.join(" ")).collect();
-    Ok(Outcome::Warned(format!("missing: {}", packages.join(" "))))
+    Ok(Outcome::Warned(format!("missing: {}", packages(missing))))
 }
 
-impl Probe {
-    fn absent(&self) -> Option<String> {
-        match *self {
-            Probe::Program(program) => (!on_path(program)).then(|| format!("no {program}")),
-            Probe::Daemon(program) => {
-                let is_there = on_path(program) || Path::new("/usr/sbin").join(program).exists();
-                (!is_there).then(|| format!("no {program}"))
-            }
-            Probe::Header(compiler, _) if !on_path(compiler) => Some(format!("no {compiler}")),
-            Probe::Header(compiler, header) => {
-                (!finds_header(compiler, header)).then(|| format!("{compiler} finds no {header}"))
-            }
-        }
+/// What is missing of a probe, if something is.
+fn absent(probe: &str) -> Option<String> {
+    let (program, header) = probe.split_once(':').map_or((probe, None), |(it, at)| (it, Some(at)));
+    // Daemons are where users do not look.
+    if !on_path(program) && !Path::new("/usr/sbin").join(program).exists() {
+        return Some(format!("no {program}"));
     }
+    let header = header.filter(|header| !finds_header(program, header))?;
+    Some(format!("{program} finds no {header}"))
 }
 
 pub(crate) fn on_path(program: &str) -> bool {
@@ -320,27 +272,21 @@ fn finds_header(compiler: &str, header: &str) -> bool {
 mod tests {
     use super::*;
 
-    const ABSENT: Need = Need {
-        packages: &["left", "right"],
+    static ABSENT: &[Need] = &[Need {
+        packages: "left right",
         what_for: "a test",
         lost: "the tests of nothing",
-        probes: &[Probe::Program("sh"), Probe::Program("a-program-nobody-has")],
-    };
+        probes: "sh a-program-nobody-has",
+    }];
 
     #[test]
-    fn a_program_is_found_on_the_path_or_not() {
-        assert!(on_path("sh"));
-        assert!(!on_path("a-program-nobody-has"));
-        assert_eq!(Probe::Program("sh").absent(), None);
-        assert!(Probe::Header("a-compiler-nobody-has", "stdio.h").absent().is_some());
-    }
-
-    #[test]
-    fn a_compiler_without_the_header_is_not_enough() {
+    fn programs_and_headers_are_found_or_not() {
         // Rust itself needs a C compiler to link on the machines that these tests run on.
-        assert_eq!(Probe::Header("cc", "stddef.h").absent(), None);
-        let absent = Probe::Header("cc", "a_header_nobody_has.h").absent();
-        assert_eq!(absent.unwrap(), "cc finds no a_header_nobody_has.h");
+        assert_eq!(["sh", "cc:stddef.h"].map(absent), [None, None]);
+        let missing = ["a-compiler-nobody-has:stdio.h", "cc:a_header_nobody_has.h"].map(absent);
+        let said = ["no a-compiler-nobody-has", "cc finds no a_header_nobody_has.h"];
+        assert_eq!(missing, said.map(|said| Some(said.to_owned())));
+        assert_eq!(look(ABSENT).len(), 1, "one failing probe makes a need missing");
     }
 
     #[test]
@@ -362,18 +308,12 @@ mod tests {
     }
 
     #[test]
-    fn one_failing_probe_makes_a_need_missing() {
-        static NEEDS: &[Need] = &[ABSENT];
-        assert_eq!(look(NEEDS).len(), 1);
-    }
-
-    #[test]
     fn what_is_missing_is_an_error_in_ci_and_a_warning_elsewhere() {
         assert_eq!(judge(&[], true).unwrap(), Outcome::Passed);
-        let error = judge(&[&ABSENT], true).unwrap_err().to_string();
+        let error = judge(&look(ABSENT), true).unwrap_err().to_string();
         let command = "sudo apt-get install -y --no-install-recommends left right";
         assert!(error.contains(command), "{error}");
         let warned = Outcome::Warned("missing: left right".to_owned());
-        assert_eq!(judge(&[&ABSENT], false).unwrap(), warned);
+        assert_eq!(judge(&look(ABSENT), false).unwrap(), warned);
     }
 }

@@ -2,14 +2,15 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, anyhow, bail};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 use crate::process::{Runner, Task};
-use crate::{deb, outside, python, setup, tidy, works};
+use crate::setup::Install;
+use crate::{STEP_MINUTES_MAX, deb, minutes, outside, process, python, setup, tidy, works};
 
 /// The test that explores the doorbell under loom.
 const LOOM_TEST: &str = "crates/runtime/shm/tests/loom_bell.rs";
@@ -109,48 +110,34 @@ impl Step {
         )
     }
 
-    fn name(self) -> &'static str {
-        match self {
-            Step::Setup => "setup",
-            Step::Fmt => "fmt",
-            Step::Clippy => "clippy",
-            Step::Tidy => "tidy",
-            Step::Features => "features",
-            Step::Build => "build",
-            Step::Test => "test",
-            Step::Python => "python",
-            Step::Works => "works",
-            Step::Doc => "doc",
-            Step::Loom => "loom",
-            Step::Miri => "miri",
-            Step::Fuzz => "fuzz",
-            Step::Asan => "asan",
-            Step::DocsRs => "docs-rs",
-            Step::Oldest => "oldest",
-            Step::Deny => "deny",
-            Step::Package => "package",
-            Step::Semver => "semver",
-            Step::Outside => "outside",
-            Step::Deb => "deb",
-        }
+    /// The name on the command line.
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
 /// What can be chosen about a run.
-#[derive(Clone, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Whether the tests get larger budgets.
+    /// Give the tests larger budgets (sets FARSIDE_LONG=1)
+    #[arg(long)]
     pub(crate) long: bool,
-    /// The steps to run; none means all that are not for a release.
+    /// Run only these steps, in their usual order
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) only: Vec<Step>,
-    /// Whether the steps of a release run, too.
+    /// Run the steps of a release, too: packages, a project outside, miri, the oldest compiler, …
+    #[arg(long)]
     pub(crate) release: bool,
-    /// Whether to run the remaining steps after one has failed.
+    /// Run the remaining steps after one has failed
+    #[arg(long)]
     pub(crate) keep_going: bool,
-    /// How long one step may take.
-    pub(crate) deadline: Duration,
-    /// Whether what is missing is installed.
-    pub(crate) install: setup::Install,
+    /// Install what the tests need, as `cargo xtask setup` does; in CI that needs no asking
+    #[arg(long)]
+    pub(crate) install: bool,
+    /// Kill a step that takes longer than this
+    #[arg(long, value_name = "MINUTES", default_value_t = STEP_MINUTES_MAX)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=24 * 60))]
+    pub(crate) deadline: u64,
 }
 
 /// How a step that did not fail ended.
@@ -166,7 +153,7 @@ pub(crate) enum Outcome {
 
 /// Runs the chosen steps and prints a summary; an error names the steps that failed.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let runner = Runner::start()?;
+    let runner = Runner::start(minutes(options.deadline))?;
     let steps = chosen(&options.only, options.release);
     let results = run_all(&steps, options.keep_going, |number, step| {
         println!("\n=== {} ({} of {})", step.name(), number + 1, steps.len());
@@ -217,67 +204,57 @@ fn run_all(
     results
 }
 
-/// Runs one step; its deadline is shared by everything that it starts.
+/// Runs one step; its deadline is shared by everything that it starts. An error says how to run
+/// alone what failed.
 fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Result<Outcome> {
-    let until = Instant::now() + options.deadline;
-    match step {
+    let runner = runner.again(minutes(options.deadline));
+    let alone =
+        |command: String| move |error: Error| anyhow!("{error:#}\n    to run it alone: {command}");
+    let own = match step {
         Step::Setup => {
-            return setup::run(root, runner, until, options.install)
-                .map_err(|error| alone(error, "cargo xtask setup"));
+            let install = if options.install { Install::Asked } else { Install::InCi };
+            setup::run(root, &runner, install)
         }
-        Step::Tidy => {
-            tidy::run(root).map_err(|error| alone(error, "cargo xtask tidy"))?;
+        Step::Tidy => tidy::run(root).map(|()| Outcome::Passed),
+        Step::Works => works::check(root).map(|()| Outcome::Passed),
+        Step::Python => python::run(root, &runner, options.long),
+        Step::Outside => outside::run(root, &runner),
+        Step::Deb => deb::test(root, &runner),
+        _ => {
+            if step == Step::Test {
+                works::forget(root)?;
+            }
+            if let Some(reason) = missing(step, root) {
+                println!("not run: {reason}");
+                return Ok(Outcome::Skipped(reason));
+            }
+            for task in tasks(step, root, options.long) {
+                runner.run(&task).map_err(alone(task.to_string()))?;
+            }
             return Ok(Outcome::Passed);
         }
-        Step::Works => {
-            works::check(root)?;
-            return Ok(Outcome::Passed);
-        }
-        Step::Test => works::forget(root)?,
-        Step::Python => {
-            return python::run(root, runner, until, options.long)
-                .map_err(|error| alone(error, "cargo xtask test --only python"));
-        }
-        Step::Outside => {
-            return outside::run(root, runner, until)
-                .map_err(|error| alone(error, "cargo xtask test --only outside"));
-        }
-        Step::Deb => {
-            return deb::test(root, runner, until)
-                .map_err(|error| alone(error, "cargo xtask test --only deb"));
-        }
-        _ => {}
-    }
-    if let Some(reason) = missing(step, root) {
-        println!("not run: {reason}");
-        return Ok(Outcome::Skipped(reason));
-    }
-    for task in tasks(step, root, options.long) {
-        println!("$ {task}");
-        runner
-            .run(&task, until)
-            .map_err(|error| alone(anyhow!("`{task}` {error:#}"), &task.to_string()))?;
-    }
-    Ok(Outcome::Passed)
+    };
+    own.map_err(alone(format!("cargo xtask test --only {}", step.name())))
 }
 
 /// Why a step cannot run here, if it cannot, and how to change that.
 fn missing(step: Step, root: &Path) -> Option<String> {
-    let rustup = |line: &str| works(root, "rustup", line);
-    let cargo = |line: &str| works(root, "cargo", line);
+    let has = |program: &str, line: &str| {
+        process::works(program, &line.split(' ').collect::<Vec<&str>>())
+    };
     let (is_there, reason) = match step {
         Step::Loom => (root.join(LOOM_TEST).is_file(), format!("{LOOM_TEST} does not exist")),
         Step::Miri => (
-            rustup("run nightly cargo miri --version"),
+            has("rustup", "run nightly cargo miri --version"),
             "no miri: rustup toolchain install nightly --component miri,rust-src".to_owned(),
         ),
         Step::Fuzz => (
-            rustup("run nightly cargo fuzz --version"),
+            has("rustup", "run nightly cargo fuzz --version"),
             "no cargo-fuzz: rustup toolchain install nightly && cargo install cargo-fuzz"
                 .to_owned(),
         ),
         Step::Asan | Step::DocsRs => (
-            rustup("run nightly rustdoc --version"),
+            has("rustup", "run nightly rustdoc --version"),
             "no nightly compiler: rustup toolchain install nightly".to_owned(),
         ),
         Step::Oldest => {
@@ -287,14 +264,15 @@ fn missing(step: Step, root: &Path) -> Option<String> {
                 format!("no Rust {version}: rustup toolchain install {version} --profile minimal"),
             )
         }
-        Step::Deny => {
-            (cargo("deny --version"), "no cargo-deny: cargo install --locked cargo-deny".to_owned())
-        }
+        Step::Deny => (
+            has("cargo", "deny --version"),
+            "no cargo-deny: cargo install --locked cargo-deny".to_owned(),
+        ),
         Step::Semver if last_tag(root).is_none() => {
             (false, "no tag to compare with: the first release is still to come".to_owned())
         }
         Step::Semver => (
-            cargo("semver-checks --version"),
+            has("cargo", "semver-checks --version"),
             "no cargo-semver-checks: cargo install --locked cargo-semver-checks".to_owned(),
         ),
         _ => return None,
@@ -308,20 +286,11 @@ pub(crate) fn published() -> String {
     format!("--workspace {}", without.join(" "))
 }
 
-/// Whether a program runs, with these arguments, to a good end.
-fn works(root: &Path, program: &str, line: &str) -> bool {
-    let mut command = Command::new(program);
-    command.current_dir(root).args(line.split_whitespace());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
 /// The last release, if there was one.
 fn last_tag(root: &Path) -> Option<String> {
-    let mut git = Command::new("git");
-    git.current_dir(root).args(["describe", "--tags", "--abbrev=0", "--match", "v*"]);
-    let output = git.output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let words = ["describe", "--tags", "--abbrev=0", "--match", "v*"];
+    let tag = process::output(Command::new("git").current_dir(root).args(words)).ok()?;
+    Some(String::from_utf8_lossy(&tag).trim().to_owned())
 }
 
 /// The oldest supported compiler, as the workspace's manifest names it.
@@ -333,7 +302,7 @@ fn oldest(root: &Path) -> String {
 fn oldest_toolchain(root: &Path) -> Option<String> {
     let version = oldest(root);
     let names = [version.clone(), format!("{version}.0")];
-    names.into_iter().find(|name| works(root, "rustup", &format!("run {name} rustc --version")))
+    names.into_iter().find(|name| process::works("rustup", &["run", name, "rustc", "--version"]))
 }
 
 /// What the workspace's manifest says for all packages under this name.
@@ -344,11 +313,6 @@ pub(crate) fn manifest_value(root: &Path, name: &str) -> Option<String> {
         (key == name).then(|| value.trim_matches('"').to_owned())
     };
     manifest.lines().find_map(value)
-}
-
-/// Adds to an error how to run alone what failed.
-fn alone(error: Error, command: &str) -> Error {
-    anyhow!("{error:#}\n    to run it alone: {command}")
 }
 
 /// The programs of a step; none for the steps that this program does itself.
@@ -480,7 +444,7 @@ fn summary(results: &[StepResult]) -> String {
 }
 
 /// The names of the steps that failed.
-fn failed(results: &[StepResult]) -> Vec<&'static str> {
+fn failed(results: &[StepResult]) -> Vec<String> {
     let failures = results.iter().filter(|result| matches!(result.outcome, Some(Err(_))));
     failures.map(|result| result.step.name()).collect()
 }
@@ -501,16 +465,8 @@ mod tests {
     #[test]
     fn steps_run_in_their_usual_order() {
         assert_eq!(chosen(&[Step::Doc, Step::Fmt], false), [Step::Fmt, Step::Doc]);
-        assert_eq!(chosen(&[Step::Miri], false), [Step::Miri]);
         assert_eq!(chosen(&[], true), Step::value_variants());
         assert!(!chosen(&[], false).contains(&Step::Outside));
-    }
-
-    #[test]
-    fn names_are_those_of_the_command_line() {
-        for step in Step::value_variants() {
-            assert_eq!(step.to_possible_value().unwrap().get_name(), step.name());
-        }
     }
 
     #[test]
@@ -548,14 +504,14 @@ mod tests {
 
     #[test]
     fn a_failed_step_says_how_to_run_it_alone() {
-        let runner = Runner::start().unwrap();
+        let runner = Runner::start(Duration::from_secs(60)).unwrap();
         let options = Options {
             long: false,
             only: vec![],
             release: false,
             keep_going: false,
-            deadline: Duration::from_secs(60),
-            install: setup::Install::InCi,
+            deadline: 1,
+            install: false,
         };
         let nowhere = Path::new("/directory-that-is-not-there");
         let error = run_step(Step::Fmt, nowhere, &options, &runner).unwrap_err();

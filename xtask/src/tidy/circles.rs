@@ -30,8 +30,7 @@ type Uses = BTreeMap<String, BTreeSet<String>>;
 pub(super) fn check(tree: &Tree, report: &mut Report) -> usize {
     let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in tree.sources.iter().filter(|source| !source.test_only) {
-        let in_src = source.path_in_crate().is_some_and(|path| path.starts_with("src/"));
-        if let Some(name) = source.crate_directory().filter(|_| in_src) {
+        if let Some((name, _)) = source.in_src() {
             crates.entry(name).or_default().push(source);
         }
     }
@@ -55,8 +54,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) -> usize {
 
 /// The module that a file of `src` is.
 fn module(source: &Source) -> String {
-    let path =
-        source.path_in_crate().and_then(|path| path.strip_prefix("src/")).unwrap_or_default();
+    let (_, path) = source.in_src().unwrap_or_default();
     let path = path.strip_suffix(".rs").unwrap_or(path);
     path.strip_suffix("/mod").unwrap_or(path).replace('/', "::")
 }
@@ -118,26 +116,18 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_files_is_counted() {
-        let (a, b, c) =
-            ("crates/tools/a/src/a.rs", "crates/tools/a/src/b/mod.rs", "crates/tools/a/src/c.rs");
-        let circle = [(a, "use crate::b::B;"), (b, "use crate::{c::C, d};"), (c, "use crate::a;")];
-        assert!(violations(&circle).contains("3 files of `a`"), "{}", violations(&circle));
-        let line = [(a, "use crate::b::B;"), (b, "use crate::c::C;"), (c, "")];
-        assert_eq!(violations(&line), "");
-    }
-
-    #[test]
-    fn paths_upwards_count() {
-        let (a, b) = ("crates/tools/a/src/a/b.rs", "crates/tools/a/src/a/c.rs");
-        let circle = [(a, "use super::c::C;"), (b, "use super::b;")];
-        assert!(violations(&circle).contains("2 files of `a`"), "{}", violations(&circle));
-    }
-
-    #[test]
-    fn tests_may_use_what_they_test() {
-        let (a, b) = ("crates/tools/a/src/a.rs", "crates/tools/a/src/b.rs");
-        let text = "#[cfg(test)]\nmod tests { use crate::a; }";
-        assert_eq!(violations(&[(a, "use crate::b::B;"), (b, text)]), "");
+    fn files_that_use_each_other_in_a_circle_are_counted() {
+        let [a, b, c] = ["a", "b/mod", "c"].map(|name| format!("crates/tools/a/src/{name}.rs"));
+        for (texts, expected) in [
+            (["use crate::b::B;", "use crate::{c::C, d};", "use crate::a;"], "3 files of `a`"),
+            (["use crate::b::B;", "use super::a;", ""], "2 files of `a`"),
+            (["use crate::b::B;", "use crate::c::C;", ""], ""),
+            // Tests may use what they test.
+            (["use crate::b::B;", "#[cfg(test)]\nmod tests { use crate::a; }", ""], ""),
+        ] {
+            let found = violations(&[(&a, texts[0]), (&b, texts[1]), (&c, texts[2])]);
+            assert!(found.contains(expected), "{texts:?}: {found}");
+            assert_eq!(found.is_empty(), expected.is_empty(), "{texts:?}: {found}");
+        }
     }
 }

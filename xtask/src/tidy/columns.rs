@@ -42,34 +42,23 @@ mod tests {
     }
 
     #[test]
-    fn characters_count_and_not_bytes() {
+    fn only_what_can_be_wrapped_must_be() {
         let line = |columns: usize| "ä".repeat(columns);
-        let text = format!("{}\n{}\n", line(COLUMNS_MAX), line(COLUMNS_MAX + 1));
-        assert_eq!(lines("docs/nic.md", &text), [2]);
-        assert_eq!(lines("crates/runtime/a/src/b.css", &text), [2]);
-    }
-
-    #[test]
-    fn rows_of_tables_may_be_wide() {
-        let wide = "x".repeat(COLUMNS_MAX);
-        let text = format!("| {wide} |\n{wide}|\n- | {wide} |\n");
-        assert_eq!(lines("docs/nic.md", &text), [2, 3]);
-        assert_eq!(lines("crates/runtime/a/src/b.css", &text), [1, 2, 3]);
-    }
-
-    #[test]
-    fn a_terminal_may_be_wide() {
-        let wide = "x".repeat(COLUMNS_MAX + 1);
-        let text = format!("```console\n{wide}\n```\n{wide}\n```rust\n{wide}\n```\n");
-        assert_eq!(lines("docs/nic.md", &text), [4, 6]);
-    }
-
-    #[test]
-    fn what_a_program_has_written_may_be_wide() {
-        let text = "x".repeat(COLUMNS_MAX + 1);
-        for path in ["Cargo.lock", "fuzz/Cargo.lock", "crates/runtime/a/proptest-regressions/b.txt"]
-        {
-            assert!(lines(path, &text).is_empty(), "{path}");
+        let wide = line(COLUMNS_MAX + 1);
+        // Characters count, and not bytes.
+        let prose = format!("{}\n{wide}\n", line(COLUMNS_MAX));
+        let table = format!("| {wide} |\n{wide}|\n- | {wide} |\n");
+        let terminal = format!("```console\n{wide}\n```\n{wide}\n```rust\n{wide}\n```\n");
+        for (path, text, expected) in [
+            ("docs/nic.md", &prose, &[2][..]),
+            ("crates/runtime/a/src/b.css", &prose, &[2]),
+            ("docs/nic.md", &table, &[2, 3]),
+            ("crates/runtime/a/src/b.css", &table, &[1, 2, 3]),
+            ("docs/nic.md", &terminal, &[4, 6]),
+            ("fuzz/Cargo.lock", &prose, &[]),
+            ("crates/runtime/a/proptest-regressions/b.txt", &prose, &[]),
+        ] {
+            assert_eq!(lines(path, text), expected, "{path}: {text}");
         }
     }
 }

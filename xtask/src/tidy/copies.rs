@@ -76,9 +76,7 @@ mod tests {
     use super::*;
 
     fn lines(path: &str, text: &str) -> Vec<usize> {
-        let mut report = Report::default();
-        check(&Source::parse(path, text).unwrap(), &mut report);
-        report.lines()
+        Report::of(check, path, text).lines()
     }
 
     #[test]

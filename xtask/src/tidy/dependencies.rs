@@ -1,139 +1,71 @@
-//! Dependencies point one way only, and a fabric's name cannot be hidden behind another.
+//! Dependencies point one way only, a fabric's name cannot be hidden behind another, and a crate is
+//! in the folder of its layer.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::Report;
+use crate::process::output;
 
-/// For each crate the crates of the workspace that it may depend on, from the bottom to the top.
-const ALLOWED: &[(&str, &[&str])] = &[
-    ("farside-fabric", &[]),
-    ("farside-shm", &["farside-fabric"]),
-    ("farside-nic", &["farside-fabric", "farside-shm"]),
-    ("farside-ofi", &["farside-fabric", "farside-shm", "farside-nic"]),
-    ("farside-sim", &["farside-fabric"]),
-    ("farside-rma", &["farside-fabric"]),
-    ("farside-sync", &["farside-fabric", "farside-rma"]),
-    ("farside-epoch", &["farside-fabric", "farside-rma", "farside-sync"]),
-    ("farside-pager", &[]),
-    ("farside-dsm", &["farside-fabric", "farside-pager", "farside-rma", "farside-sync"]),
-    ("farside-containers", &["farside-fabric", "farside-rma", "farside-sync"]),
-    ("farside-races", &["farside-fabric"]),
-    ("farside-macros", &[]),
-    (
-        "farside-job",
-        &[
-            "farside-fabric",
-            "farside-shm",
-            "farside-nic",
-            "farside-ofi",
-            "farside-races",
-            "farside-rma",
-        ],
-    ),
-    (
-        "farside",
-        &[
-            "farside-fabric",
-            "farside-job",
-            "farside-macros",
-            "farside-races",
-            "farside-sim",
-            "farside-rma",
-            "farside-sync",
-            "farside-epoch",
-            "farside-dsm",
-            "farside-containers",
-        ],
-    ),
-    ("farside-interop", &["farside", "farside-fabric", "farside-pager"]),
-    ("farside-capi", &["farside", "farside-interop"]),
-    ("farside-shmem", &["farside", "farside-interop"]),
-    ("farside-mpi", &["farside", "farside-interop"]),
-    ("farside-python", &["farside", "farside-interop"]),
-    ("farside-inspect", &["farside-fabric", "farside-shm"]),
-    ("farside-launch", &["farside-job", "farside-inspect", "farside-fabric"]),
-    ("farside-command", &["farside-fabric", "farside-launch"]),
-    (
-        "farside-check",
-        &[
-            "farside",
-            "farside-epoch",
-            "farside-sync",
-            "farside-rma",
-            "farside-fabric",
-            "farside-job",
-            "farside-command",
-        ],
-    ),
-    ("farside-testing", &["farside-job", "farside-launch"]),
-    (
-        "farside-conformance",
-        &["farside", "farside-job", "farside-launch", "farside-rma", "farside-fabric"],
-    ),
-    ("farside-apps", &["farside", "farside-fabric", "farside-job"]),
-    (
-        "farside-bench",
-        &[
-            "farside",
-            "farside-job",
-            "farside-launch",
-            "farside-apps",
-            "farside-command",
-            "farside-shm",
-            "farside-fabric",
-        ],
-    ),
-    ("farside-figures", &["farside", "farside-bench", "farside-command"]),
-    (
-        "farside-cli",
-        &[
-            "farside-fabric",
-            "farside-shm",
-            "farside-nic",
-            "farside-ofi",
-            "farside-sim",
-            "farside-rma",
-            "farside-sync",
-            "farside-epoch",
-            "farside-pager",
-            "farside-dsm",
-            "farside-containers",
-            "farside-job",
-            "farside-races",
-            "farside",
-            "farside-conformance",
-            "farside-inspect",
-            "farside-launch",
-            "farside-apps",
-            "farside-command",
-        ],
-    ),
-    ("xtask", &[]),
+/// For each crate its layer, which is the folder below `crates/` that it is in, and the crates of
+/// the workspace that it may depend on, from the bottom to the top. Names are without `farside-`.
+#[rustfmt::skip]
+const ALLOWED: &[(&str, &str, &str)] = &[
+    ("runtime", "fabric", ""),
+    ("runtime", "shm", "fabric"),
+    ("runtime", "nic", "fabric shm"),
+    ("runtime", "ofi", "fabric shm nic"),
+    ("verification", "sim", "fabric"),
+    ("runtime", "rma", "fabric"),
+    ("runtime", "sync", "fabric rma"),
+    ("runtime", "epoch", "fabric rma sync"),
+    ("runtime", "pager", ""),
+    ("runtime", "dsm", "fabric pager rma sync"),
+    ("runtime", "containers", "fabric rma sync"),
+    ("tools", "races", "fabric"),
+    ("runtime", "macros", ""),
+    ("runtime", "job", "fabric shm nic ofi races rma"),
+    ("runtime", "farside", "fabric job macros races sim rma sync epoch dsm containers"),
+    ("interfaces", "interop", "farside fabric pager"),
+    ("interfaces", "capi", "farside interop"),
+    ("interfaces", "shmem", "farside interop"),
+    ("interfaces", "mpi", "farside interop"),
+    ("interfaces", "python", "farside interop"),
+    ("tools", "inspect", "fabric shm"),
+    ("tools", "launch", "job inspect fabric"),
+    ("tools", "command", "fabric launch"),
+    ("verification", "check", "farside epoch sync rma fabric job command"),
+    ("development", "testing", "job launch"),
+    ("development", "conformance", "farside job launch rma fabric"),
+    ("laboratory", "apps", "farside fabric job"),
+    ("laboratory", "bench", "farside job launch apps command shm fabric"),
+    ("laboratory", "figures", "farside bench command"),
+    ("tools", "cli",
+     "fabric shm nic ofi sim rma sync epoch pager dsm containers job races farside \
+      conformance inspect launch apps command"),
+    ("xtask", "xtask", ""),
 ];
 
 /// Crates that may not depend on the workspace even in their tests. The others may: a protocol is
 /// tested on a fabric that it does not know.
-const ALONE_IN_TESTS_TOO: &[&str] = &["farside-fabric"];
+const ALONE_IN_TESTS_TOO: &[&str] = &["fabric"];
 
 /// What cargo knows about the workspace.
-pub(super) fn metadata(root: &Path) -> Result<Value> {
+pub(crate) fn metadata(root: &Path) -> Result<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .current_dir(root)
-        .args(["metadata", "--format-version", "1", "--no-deps"])
-        .output()
-        .context("cannot start cargo")?;
-    if !output.status.success() {
-        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    serde_json::from_slice(&output.stdout)
+    let mut command = Command::new(cargo);
+    command.current_dir(root).args(["metadata", "--format-version", "1", "--no-deps"]);
+    serde_json::from_slice(&output(&mut command)?)
         .context("cargo metadata printed something else than JSON")
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("farside-").unwrap_or(name)
 }
 
 pub(super) fn check(root: &Path, metadata: &Value, report: &mut Report) {
@@ -142,48 +74,35 @@ pub(super) fn check(root: &Path, metadata: &Value, report: &mut Report) {
     for package in packages {
         let name = word(&package["name"]);
         let manifest = Manifest::read(root, word(&package["manifest_path"]));
-        let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
+        let mut refuse = |line, message: String| report.violation(&manifest.path, line, message);
+        let Some((layer, _, allowed)) = ALLOWED.iter().find(|row| row.1 == short(name)) else {
             let advice = "add it to the table ALLOWED in xtask/src/tidy/dependencies.rs";
-            report.violation(
-                &manifest.path,
-                manifest.line_of(name),
-                format!("the direction of the crate {name} is not known: {advice}"),
-            );
+            let message = format!("the direction of the crate {name} is not known: {advice}");
+            refuse(manifest.line_of(name), message);
             continue;
         };
-        let dependencies = list(&package["dependencies"]).iter();
-        for dependency in dependencies.filter(|dependency| ours.contains(word(&dependency["name"])))
-        {
-            check_one(name, allowed, dependency, &manifest, report);
+        if !manifest.path.trim_start_matches("crates/").starts_with(&format!("{layer}/")) {
+            refuse(1, format!("{name} is of the layer {layer}: move it to crates/{layer}"));
         }
-    }
-}
-
-fn check_one(
-    name: &str,
-    allowed: &[&str],
-    dependency: &Value,
-    manifest: &Manifest,
-    report: &mut Report,
-) {
-    let on = word(&dependency["name"]);
-    let line = manifest.line_of(on);
-    if !dependency["rename"].is_null() {
-        let message = format!("{on} is renamed, which hides who uses it: use its own name");
-        report.violation(&manifest.path, line, message);
-    }
-    let for_tests = word(&dependency["kind"]) == "dev";
-    if for_tests && ALONE_IN_TESTS_TOO.contains(&name) {
-        let message =
-            format!("{name} may not depend on {on}, not even in its tests: test it above");
-        report.violation(&manifest.path, line, message);
-    } else if !for_tests && !allowed.contains(&on) {
-        let may =
-            if allowed.is_empty() { "nothing of ours".to_owned() } else { allowed.join(", ") };
-        let message = format!(
-            "{name} may not depend on {on}, only on {may}: move the code to the right layer"
-        );
-        report.violation(&manifest.path, line, message);
+        let dependencies = list(&package["dependencies"]).iter();
+        for dependency in dependencies.filter(|it| ours.contains(word(&it["name"]))) {
+            let on = word(&dependency["name"]);
+            let line = manifest.line_of(on);
+            if !dependency["rename"].is_null() {
+                refuse(line, format!("{on} is renamed, which hides who uses it: use its own name"));
+            }
+            let for_tests = word(&dependency["kind"]) == "dev";
+            if for_tests && ALONE_IN_TESTS_TOO.contains(&short(name)) {
+                refuse(
+                    line,
+                    format!("{name} may not depend on {on}, not even in its tests: test it above"),
+                );
+            } else if !for_tests && !allowed.split(' ').any(|allowed| allowed == short(on)) {
+                let may = if allowed.is_empty() { "nothing of ours" } else { allowed };
+                let advice = "move the code to the right layer";
+                refuse(line, format!("{name} may not depend on {on}, only on {may}: {advice}"));
+            }
+        }
     }
 }
 
@@ -224,65 +143,66 @@ mod tests {
 
     use super::*;
 
-    /// Checks a workspace of all known crates, of which `name` has one dependency.
-    fn check_dependency(name: &str, dependency: Value) -> Report {
-        let packages: Vec<Value> = ALLOWED
-            .iter()
-            .map(|(known, _)| {
-                let dependencies = if *known == name { vec![dependency.clone()] } else { vec![] };
-                let manifest = format!("/w/crates/{known}/Cargo.toml");
-                json!({ "name": known, "manifest_path": manifest, "dependencies": dependencies })
-            })
-            .collect();
+    /// Checks a workspace of one crate of the runtime, which has one dependency.
+    fn check_dependency(name: &str, dependency: Value) -> String {
+        let package = |name: &str, layer: &str, dependencies: &[&Value]| {
+            let manifest = format!("/w/crates/{layer}/{name}/Cargo.toml");
+            json!({ "name": name, "manifest_path": manifest, "dependencies": dependencies })
+        };
+        let on = ALLOWED.iter().filter(|row| format!("farside-{}", row.1) != name);
+        let on = on.map(|row| package(&format!("farside-{}", row.1), row.0, &[]));
+        let packages: Vec<Value> = on.chain([package(name, "runtime", &[&dependency])]).collect();
         let mut report = Report::default();
         check(Path::new("/w"), &json!({ "packages": packages }), &mut report);
-        report
-    }
-
-    fn normal(on: &str) -> Value {
-        json!({ "name": on, "kind": null, "rename": null })
+        let said = report.text();
+        said.lines().filter(|line| line.contains(&format!("/{name}/"))).collect()
     }
 
     #[test]
-    fn a_dependency_upwards_is_found_and_one_downwards_is_not() {
-        let report = check_dependency("farside-rma", normal("farside-sync"));
-        let expected =
-            "crates/farside-rma/Cargo.toml:1: farside-rma may not depend on farside-sync";
-        assert!(report.text().starts_with(expected), "{}", report.text());
-        assert_eq!(check_dependency("farside-sync", normal("farside-rma")).text(), "");
-        assert_eq!(check_dependency("farside-rma", normal("serde")).text(), "");
-    }
-
-    #[test]
-    fn a_protocol_may_not_use_a_fabric_except_in_its_tests() {
-        let dev = json!({ "name": "farside-sim", "kind": "dev", "rename": null });
-        assert_eq!(check_dependency("farside-sync", dev).text(), "");
-        assert_eq!(check_dependency("farside-sync", normal("farside-sim")).lines().len(), 1);
-        let build = json!({ "name": "farside-sim", "kind": "build", "rename": null });
-        assert_eq!(check_dependency("farside-sync", build).lines().len(), 1);
-    }
-
-    #[test]
-    fn the_waist_depends_on_nothing_even_in_its_tests() {
-        let dev = json!({ "name": "farside-shm", "kind": "dev", "rename": null });
-        assert!(check_dependency("farside-fabric", dev).text().contains("not even in its tests"));
-    }
-
-    #[test]
-    fn an_unknown_crate_and_a_renamed_one_are_found() {
-        let mut report = Report::default();
-        let packages = json!({ "packages": [{ "name": "farside-new", "dependencies": [] }] });
-        check(Path::new("/w"), &packages, &mut report);
-        assert!(report.text().contains("add it to the table"));
+    fn dependencies_point_downwards_and_only_tests_may_use_a_fabric() {
+        for (name, on, kind, expected) in [
+            ("rma", "sync", None, "Cargo.toml:1: farside-rma may not depend on farside-sync"),
+            ("sync", "rma", None, ""),
+            ("sync", "sim", Some("dev"), ""),
+            ("sync", "sim", None, "may not depend on farside-sim"),
+            ("sync", "sim", Some("build"), "may not depend on farside-sim"),
+            ("fabric", "shm", Some("dev"), "not even in its tests"),
+        ] {
+            let dependency =
+                json!({ "name": format!("farside-{on}"), "kind": kind, "rename": null });
+            let said = check_dependency(&format!("farside-{name}"), dependency);
+            assert!(said.contains(expected), "{name} on {on}: {said}");
+            assert_eq!(said.is_empty(), expected.is_empty(), "{name} on {on}: {said}");
+        }
+        let foreign = json!({ "name": "serde", "kind": null, "rename": null });
+        assert_eq!(check_dependency("farside-rma", foreign), "");
         let renamed = json!({ "name": "farside-shm", "kind": null, "rename": "memory" });
-        assert!(check_dependency("farside-launch", renamed).text().contains("is renamed"));
+        assert!(check_dependency("farside-nic", renamed).contains("is renamed"));
+    }
+
+    #[test]
+    fn a_crate_is_known_and_in_the_folder_of_its_layer() {
+        let said = |name: &str, manifest: &str| {
+            let package = json!({ "name": name, "manifest_path": manifest, "dependencies": [] });
+            let mut report = Report::default();
+            check(Path::new("/w"), &json!({ "packages": [package] }), &mut report);
+            report.text()
+        };
+        assert!(
+            said("farside-new", "/w/crates/tools/new/Cargo.toml").contains("add it to the table")
+        );
+        assert!(
+            said("farside-shm", "/w/crates/tools/shm/Cargo.toml").contains("of the layer runtime")
+        );
+        assert_eq!(said("farside-shm", "/w/crates/runtime/shm/Cargo.toml"), "");
+        assert_eq!(said("xtask", "/w/xtask/Cargo.toml"), "");
     }
 
     #[test]
     fn the_table_itself_points_one_way() {
-        for (index, (name, allowed)) in ALLOWED.iter().enumerate() {
-            for on in *allowed {
-                let below = ALLOWED.iter().position(|(known, _)| known == on).unwrap();
+        for (index, (_, name, allowed)) in ALLOWED.iter().enumerate() {
+            for on in allowed.split_whitespace() {
+                let below = ALLOWED.iter().position(|row| row.1 == on).unwrap();
                 assert!(below < index, "{name} stands below {on}");
             }
         }

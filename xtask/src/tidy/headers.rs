@@ -1,4 +1,5 @@
-//! A file that holds a protocol opens with what a reader must know to judge it.
+//! A file that holds a protocol opens with what a reader must know to judge it. The tests that it
+//! names exist, and so do those that the page on security names for its promises.
 
 use std::collections::BTreeSet;
 
@@ -22,15 +23,50 @@ const KEYS: &[&str] =
 
 const KEY_WITH_TESTS: &str = "Ordering:";
 
-pub(super) fn check(tree: &Tree, report: &mut Report) {
+/// The page of promises.
+pub(super) const PROMISES: &str = "SECURITY.md";
+
+/// Opens, in an item of its lists, the names of tests.
+const MARK: &str = "*test:*";
+
+/// Checks the headers of all files, and the page of promises.
+pub(super) fn check(tree: &Tree, promises: &str, report: &mut Report) {
     let functions = functions(tree);
     for source in tree.sources.iter().filter(|source| holds_protocol(source)) {
         check_one(source, &functions, report);
     }
+    let mut is_after_mark = false;
+    for (index, line) in promises.lines().enumerate() {
+        // An item ends where the next one begins, or the list.
+        is_after_mark &= line.starts_with("  ");
+        let names = match line.split_once(MARK) {
+            Some((_, names)) => names,
+            None if is_after_mark => line,
+            None => continue,
+        };
+        is_after_mark = true;
+        check_names(names, &functions, (PROMISES, index + 1, MARK), report);
+    }
+}
+
+/// Checks that the functions that a line of a file names under a key exist.
+fn check_names(
+    names: &str,
+    functions: &BTreeSet<&str>,
+    (path, line, key): (&str, usize, &str),
+    report: &mut Report,
+) {
+    for test in backticked(names).filter(|name| !functions.contains(*name)) {
+        let message = format!(
+            "`{key}` names `{test}`, but no function in crates/ is called so: write the test, or \
+             correct the name"
+        );
+        report.violation(path, line, message);
+    }
 }
 
 /// The names of all functions in `crates/`.
-pub(super) fn functions(tree: &Tree) -> BTreeSet<&str> {
+fn functions(tree: &Tree) -> BTreeSet<&str> {
     let in_crates = tree.sources.iter().filter(|source| source.path.starts_with("crates/"));
     let pairs = in_crates.flat_map(|source| source.tokens.windows(2));
     pairs
@@ -40,9 +76,8 @@ pub(super) fn functions(tree: &Tree) -> BTreeSet<&str> {
 }
 
 fn holds_protocol(source: &Source) -> bool {
-    let in_src = source.path_in_crate().is_some_and(|path| path.starts_with("src/"));
-    let of_protocols = source.crate_directory().is_some_and(|name| CRATES.contains(&name));
-    if source.test_only || !in_src || !of_protocols {
+    let of_protocols = source.in_src().is_some_and(|(name, _)| CRATES.contains(&name));
+    if source.test_only || !of_protocols {
         return false;
     }
     let (directory, file) = source.path.rsplit_once('/').unwrap_or(("", &source.path));
@@ -56,27 +91,21 @@ fn holds_protocol(source: &Source) -> bool {
 fn check_one(source: &Source, functions: &BTreeSet<&str>, report: &mut Report) {
     let values = values(&source.text);
     for key in KEYS {
-        let message = match values.iter().find(|value| value.key == *key) {
-            None => {
-                format!("the header does not say `{key}`: open the file with it, `//! {key} …`")
-            }
+        let (line, message) = match values.iter().find(|value| value.key == *key) {
+            None => (
+                1,
+                format!("the header does not say `{key}`: open the file with it, `//! {key} …`"),
+            ),
             Some(value) if value.text.trim().is_empty() => {
-                format!("`{key}` says nothing: write `none` if there is nothing")
+                (value.line, format!("`{key}` says nothing: write `none` if there is nothing"))
             }
             Some(_) => continue,
         };
-        let line = values.iter().find(|value| value.key == *key).map_or(1, |value| value.line);
         report.violation(&source.path, line, message);
     }
-    let with_tests = values.iter().filter(|value| value.key == KEY_WITH_TESTS);
-    for value in with_tests {
-        for test in backticked(&value.text).filter(|name| !functions.contains(*name)) {
-            let message = format!(
-                "`{KEY_WITH_TESTS}` names `{test}`, but no function in crates/ is called so: \
-                 write the test, or correct the name"
-            );
-            report.violation(&source.path, value.line, message);
-        }
+    for value in values.iter().filter(|value| value.key == KEY_WITH_TESTS) {
+        let place = (source.path.as_str(), value.line, value.key);
+        check_names(&value.text, functions, place, report);
     }
 }
 
@@ -108,7 +137,7 @@ fn values(text: &str) -> Vec<Value> {
 }
 
 /// The plain names between backticks; a path or a call with arguments is no name of a test.
-pub(super) fn backticked(text: &str) -> impl Iterator<Item = &str> {
+fn backticked(text: &str) -> impl Iterator<Item = &str> {
     let between = text.split('`').skip(1).step_by(2);
     between.filter(|name| {
         let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -140,63 +169,66 @@ fn it_fails() {}
         let tests =
             Source::parse("crates/verification/sim/tests/a.rs", "fn it_fails_too() {}").unwrap();
         let tree = Tree::new(vec![Source::parse(path, text).unwrap(), tests]);
-        check(&tree, &mut report);
+        check(&tree, "", &mut report);
         report
     }
 
     #[test]
-    fn a_complete_header_is_accepted() {
-        assert_eq!(check_text("crates/runtime/sync/src/mcs.rs", HEADER).text(), "");
-    }
-
-    #[test]
-    fn every_key_is_needed_and_needs_a_value() {
+    fn a_header_has_every_key_with_a_value_and_names_tests_that_exist() {
+        let report = |text: &str| check_text("crates/runtime/sync/src/mcs.rs", text);
+        assert_eq!(report(HEADER).text(), "");
         for key in &KEYS[1..] {
-            let without = HEADER.replace(key, "Nothing:");
-            let report = check_text("crates/runtime/sync/src/mcs.rs", &without);
-            assert!(report.text().contains(&format!("does not say `{key}`")), "{key}");
+            let without = report(&HEADER.replace(key, "Nothing:")).text();
+            assert!(without.contains(&format!("does not say `{key}`")), "{key}");
         }
-        let empty = HEADER.replace("1 atomic.", "");
-        let report = check_text("crates/runtime/epoch/src/lock.rs", &empty);
-        assert!(report.text().contains("`Cost:` says nothing") && report.lines() == [9]);
-    }
-
-    #[test]
-    fn the_header_opens_the_file() {
-        let late = format!("// First.\n{HEADER}");
-        let report = check_text("crates/runtime/sync/src/lock/algorithms/mcs.rs", &late);
-        assert_eq!(report.lines().len(), KEYS.len());
-    }
-
-    #[test]
-    fn tests_named_for_an_ordering_exist() {
-        let report = check_text(
-            "crates/runtime/sync/src/mcs.rs",
-            &HEADER.replace("it_fails_too", "it_fell"),
-        );
-        assert!(report.text().contains("names `it_fell`"), "{}", report.text());
-        assert_eq!(report.lines(), [7]);
+        let empty = report(&HEADER.replace("1 atomic.", ""));
+        assert!(empty.text().contains("`Cost:` says nothing") && empty.lines() == [9]);
+        let fell = report(&HEADER.replace("it_fails_too", "it_fell"));
+        assert!(fell.text().contains("names `it_fell`") && fell.lines() == [7], "{}", fell.text());
     }
 
     #[test]
     fn only_protocols_need_a_header() {
         for path in [
-            "crates/runtime/sync/src/lib.rs",
-            "crates/runtime/sync/src/lock/frame.rs",
-            "crates/runtime/rma/src/world.rs",
-            "crates/runtime/sync/src/lock/algorithms/mod.rs",
-            "crates/runtime/sync/src/lock/algorithms/deep/mcs.rs",
-            "crates/runtime/sync/tests/mcs.rs",
-            "crates/verification/sim/src/algorithms/search.rs",
+            "runtime/sync/src/lib.rs",
+            "runtime/sync/src/lock/algorithms/mod.rs",
+            "runtime/sync/src/lock/algorithms/deep/mcs.rs",
+            "runtime/sync/tests/mcs.rs",
+            "verification/sim/src/algorithms/search.rs",
         ] {
-            assert_eq!(check_text(path, "").text(), "", "{path}");
+            assert_eq!(check_text(&format!("crates/{path}"), "").text(), "", "{path}");
         }
-        let missing = check_text("crates/runtime/sync/src/lock/algorithms/mcs.rs", "");
-        assert_eq!(missing.lines().len(), KEYS.len());
-        let part =
-            check_text("crates/runtime/sync/src/lock/algorithms/part.rs", "//! State: a word.\n");
-        assert_eq!(part.text(), "");
-        let tests = check_text("crates/runtime/sync/src/algorithms/tests.rs", "#![cfg(test)]");
-        assert_eq!(tests.text(), "");
+        let late = format!("// First.\n{HEADER}");
+        for (file, text, missing) in [
+            ("mcs.rs", "", KEYS),
+            ("mcs.rs", &late, KEYS),
+            ("part.rs", "//! State: a word.\n", &[]),
+            ("tests.rs", "#![cfg(test)]", &[]),
+        ] {
+            let path = format!("crates/runtime/sync/src/lock/algorithms/{file}");
+            assert_eq!(check_text(&path, text).lines().len(), missing.len(), "{file}: {text}");
+        }
+    }
+
+    #[test]
+    fn tests_that_a_promise_names_exist() {
+        let page = "\
+- By `ssh`. *test:* `it_holds` (`crates/runtime/a/tests/a.rs`), `cargo test`, and
+  `it_holds_too`.
+- `nothing_of_this` is promised.
+";
+        let said = |page: &str| {
+            let mut report = Report::default();
+            let tests = "fn it_holds() {} fn it_holds_too() {}";
+            let tests = Source::parse("crates/runtime/a/tests/a.rs", tests).unwrap();
+            check(&Tree::new(vec![tests]), page, &mut report);
+            report
+        };
+        assert_eq!(said(page).text(), "");
+        for (name, line) in [("`it_holds`", 1), ("`it_holds_too`", 2)] {
+            let report = said(&page.replace(name, "`it_held`"));
+            assert!(report.text().contains("names `it_held`"), "{}", report.text());
+            assert_eq!(report.lines(), [line]);
+        }
     }
 }

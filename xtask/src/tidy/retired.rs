@@ -77,7 +77,6 @@ impl<'a> Retired<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::NOWHERE;
     use super::*;
 
     const WORDS: &str =
@@ -95,26 +94,17 @@ mod tests {
     }
 
     #[test]
-    fn a_retired_name_is_refused_wherever_it_is_code() {
-        let text = "use a::Widget;\nm!(quiet_part());\n/// See [`Widget::new`].\nstruct A;";
-        assert_eq!(lines("crates/runtime/a/src/b.rs", text), [1, 2, 3]);
-        assert_eq!(lines("docs/a.md", "The `Widget`.\nA plain Widget."), [1]);
-    }
-
-    #[test]
-    fn a_type_can_be_refused_where_a_variant_is_not() {
-        assert_eq!(lines("crates/runtime/a/src/b.rs", "enum A { Over }\nenum Over {}"), [2]);
-    }
-
-    #[test]
-    fn strings_other_names_and_history_are_free() {
-        let text = "fn widget() -> Widgets { \"Widget\" } // a Widget";
-        assert_eq!(lines("crates/runtime/a/src/b.rs", text), NOWHERE);
-        assert_eq!(lines("CHANGELOG.md", "The `Widget` is gone."), NOWHERE);
-    }
-
-    #[test]
-    fn a_line_without_an_arrow_is_named() {
+    fn a_retired_name_is_refused_where_it_is_code() {
+        let named = "use a::Widget;\nm!(quiet_part());\n/// See [`Widget::new`].\nstruct A;";
+        for (path, text, expected) in [
+            ("crates/runtime/a/src/b.rs", named, &[1, 2, 3][..]),
+            ("docs/a.md", "The `Widget`.\nA plain Widget.", &[1]),
+            ("crates/runtime/a/src/b.rs", "enum A { Over }\nenum Over {}", &[2]),
+            ("crates/runtime/a/src/b.rs", "fn widget() -> Widgets { \"Widget\" } // a Widget", &[]),
+            ("CHANGELOG.md", "The `Widget` is gone.", &[]),
+        ] {
+            assert_eq!(lines(path, text), expected, "{text}");
+        }
         let mut report = Report::default();
         Retired::read("Widget Gadget\n", &mut report);
         assert!(report.text().contains("not a pair"), "{}", report.text());

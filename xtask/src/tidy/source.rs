@@ -69,8 +69,6 @@ pub(super) struct Source {
     pub(super) tokens: Vec<Token>,
     /// The paths that the file mentions, with those of each `use` written out.
     pub(super) paths: Vec<Mention>,
-    /// Functions outside of macro calls.
-    pub(super) functions: Vec<Function>,
     pub(super) test_only: bool,
     test_lines: Vec<RangeInclusive<usize>>,
     modules: Vec<Module>,
@@ -86,31 +84,40 @@ impl Source {
         flatten(stream, &mut tokens);
         let mut items = Items { paths: plain_paths(&tokens), ..Items::default() };
         items.visit_file(&file);
-        Ok(Self {
+        let mut source = Self {
             path: path.to_owned(),
             text: text.to_owned(),
             tokens,
             paths: items.paths,
-            functions: items.functions,
-            test_only: file.attrs.iter().any(is_test) || is_below_tests(path),
+            test_only: file.attrs.iter().any(is_test),
             test_lines: items.test_lines,
             modules: items.modules,
-        })
+        };
+        source.test_only |= source.place().is_some_and(|(_, path)| path.starts_with("tests/"));
+        Ok(source)
     }
 
-    /// The path below `crates/` and the folder of a layer there.
-    fn in_layer(&self) -> Option<&str> {
-        self.path.strip_prefix("crates/")?.split_once('/').map(|(_, path)| path)
+    /// The crate that the file belongs to, by its directory below that of its layer, and the path
+    /// in it.
+    fn place(&self) -> Option<(&str, &str)> {
+        let (_layer, path) = self.path.strip_prefix("crates/")?.split_once('/')?;
+        path.split_once('/')
     }
 
-    /// The directory of the crate below its layer, if the file belongs to one.
+    /// The layer of the crate, or the folder at the root.
+    pub(super) fn group(&self) -> &str {
+        let path = self.path.strip_prefix("crates/").unwrap_or(&self.path);
+        path.split('/').next().unwrap_or_default()
+    }
+
     pub(super) fn crate_directory(&self) -> Option<&str> {
-        self.in_layer()?.split_once('/').map(|(name, _)| name)
+        Some(self.place()?.0)
     }
 
-    /// The path of the file in its crate below `crates/`.
-    pub(super) fn path_in_crate(&self) -> Option<&str> {
-        self.in_layer()?.split_once('/').map(|(_, path)| path)
+    /// The crate of a file of `src`, and the path there.
+    pub(super) fn in_src(&self) -> Option<(&str, &str)> {
+        let (name, path) = self.place()?;
+        Some((name, path.strip_prefix("src/")?))
     }
 
     pub(super) fn is_test(&self, line: usize) -> bool {
@@ -141,13 +148,6 @@ impl Source {
         let name = &module.name;
         [format!("{directory}/{name}.rs"), format!("{directory}/{name}/mod.rs")]
     }
-}
-
-/// Whether a file belongs to the integration tests of a crate.
-fn is_below_tests(path: &str) -> bool {
-    let mut folders = path.strip_prefix("crates/").into_iter().flat_map(|path| path.split('/'));
-    // Those of a layer and of a crate.
-    folders.nth(2) == Some("tests")
 }
 
 /// A word, sign, delimiter or literal. A lifetime is one token, with its tick.
@@ -236,13 +236,6 @@ fn plain_paths(tokens: &[Token]) -> Vec<Mention> {
     found
 }
 
-/// A function and the lines it takes, from its `fn` to its last brace.
-#[derive(Debug)]
-pub(super) struct Function {
-    pub(super) name: String,
-    pub(super) lines: RangeInclusive<usize>,
-}
-
 /// A module whose text is in another file, and the line of its declaration.
 #[derive(Debug)]
 struct Module {
@@ -253,7 +246,6 @@ struct Module {
 #[derive(Default)]
 struct Items {
     paths: Vec<Mention>,
-    functions: Vec<Function>,
     test_lines: Vec<RangeInclusive<usize>>,
     modules: Vec<Module>,
 }
@@ -266,31 +258,20 @@ impl Items {
         }
     }
 
-    fn function(&mut self, signature: &syn::Signature, end: usize) {
-        let lines = signature.fn_token.span.start().line..=end;
-        self.functions.push(Function { name: signature.ident.to_string(), lines });
-    }
-
     /// Writes out what a `use` brings in.
     fn import(&mut self, tree: &syn::UseTree, before: &[String]) {
         let with = |ident: &syn::Ident| [before, &[ident.to_string()]].concat();
         let line = tree.span().start().line;
-        match tree {
-            syn::UseTree::Path(path) => self.import(&path.tree, &with(&path.ident)),
+        let segments = match tree {
+            syn::UseTree::Path(path) => return self.import(&path.tree, &with(&path.ident)),
             syn::UseTree::Group(group) => {
-                group.items.iter().for_each(|item| self.import(item, before));
+                return group.items.iter().for_each(|item| self.import(item, before));
             }
-            syn::UseTree::Name(name) => {
-                self.paths.push(Mention { segments: with(&name.ident), line });
-            }
-            syn::UseTree::Rename(name) => {
-                self.paths.push(Mention { segments: with(&name.ident), line });
-            }
-            syn::UseTree::Glob(_) => {
-                let segments = [before, &["*".to_owned()]].concat();
-                self.paths.push(Mention { segments, line });
-            }
-        }
+            syn::UseTree::Name(name) => with(&name.ident),
+            syn::UseTree::Rename(name) => with(&name.ident),
+            syn::UseTree::Glob(_) => [before, &["*".to_owned()]].concat(),
+        };
+        self.paths.push(Mention { segments, line });
     }
 }
 
@@ -317,18 +298,7 @@ impl<'ast> Visit<'ast> for Items {
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         self.note(&item.attrs, item.span());
-        self.function(&item.sig, item.block.span().end().line);
         visit::visit_impl_item_fn(self, item);
-    }
-
-    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        self.function(&item.sig, item.block.span().end().line);
-        visit::visit_item_fn(self, item);
-    }
-
-    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
-        self.function(&item.sig, item.span().end().line);
-        visit::visit_trait_item_fn(self, item);
     }
 
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
@@ -374,30 +344,17 @@ mod tests {
         Source::parse("crates/runtime/a/src/b.rs", text).unwrap()
     }
 
-    fn path_names(text: &str) -> Vec<String> {
-        source(text).paths.iter().map(|path| path.segments.join("::")).collect()
-    }
-
     #[test]
-    fn a_use_is_expanded() {
-        let names = path_names("use std::{net, time::{self, Instant as Now}, io::*};");
+    fn paths_are_seen_in_uses_and_macro_calls_and_not_in_strings_and_comments() {
+        let names = |text: &str| -> Vec<String> {
+            source(text).paths.iter().map(|path| path.segments.join("::")).collect()
+        };
+        let text = "f!(a::b); const C: &str = \"c::d\"; // e::f\n /* g::h */";
+        assert_eq!(names(text), ["f", "a::b", "const", "C", "str"]);
+        let names = names("use std::{net, time::{self, Instant as Now}, io::*};");
         for name in ["std::net", "std::time::self", "std::time::Instant", "std::io::*"] {
             assert!(names.iter().any(|found| found == name), "{name} of {names:?}");
         }
-    }
-
-    #[test]
-    fn paths_are_seen_in_macro_calls_and_not_in_strings_and_comments() {
-        let names = path_names("f!(a::b); const C: &str = \"c::d\"; // e::f\n /* g::h */");
-        assert_eq!(names, ["f", "a::b", "const", "C", "str"]);
-    }
-
-    #[test]
-    fn a_path_contains_what_stands_in_it_unbroken() {
-        let segments = ["std", "time", "Instant"].map(str::to_owned).into();
-        let path = Mention { segments, line: 1 };
-        assert!(path.contains("time::Instant") && path.contains("std::time"));
-        assert!(!path.contains("std::Instant") && !path.contains("Inst"));
     }
 
     #[test]
@@ -411,48 +368,22 @@ mod tests {
     }
 
     #[test]
-    fn functions_have_names_and_lines() {
-        let text = "fn a(x: u8)\n-> u8 {\n x\n}\nstruct P(unsafe fn(u8));\n\
-                    trait T { fn c(&self); }\nimpl P {\n fn d() {\n }\n}";
-        let found: Vec<_> = source(text).functions.into_iter().map(|f| (f.name, f.lines)).collect();
-        assert_eq!(found, [("a".into(), 1..=4), ("c".into(), 6..=6), ("d".into(), 8..=9)]);
-    }
-
-    #[test]
-    fn a_lifetime_is_no_word() {
-        let source = source("fn a(x: &'static mut u8) {}");
-        assert_eq!(source.lines_of(&["static", "mut"]).count(), 0);
-        assert_eq!(source.lines_of(&["'static", "mut"]).collect::<Vec<_>>(), [1]);
-    }
-
-    #[test]
-    fn a_file_that_is_not_rust_names_its_line() {
-        assert_eq!(Source::parse("a.rs", "fn a() {}\nfn b( {}").err(), Some(2));
-    }
-
-    #[test]
     fn modules_for_tests_in_other_files_are_followed() {
-        let parse = |path: &str, text: &str| Source::parse(path, text).unwrap();
-        let tree = Tree::new(vec![
-            parse("crates/runtime/a/src/lib.rs", "mod b;\n#[cfg(test)]\nmod tests;"),
-            parse("crates/runtime/a/src/b.rs", "mod c;"),
-            parse("crates/runtime/a/src/b/c.rs", ""),
-            parse("crates/runtime/a/src/tests.rs", "mod deep;"),
-            parse("crates/runtime/a/src/tests/deep.rs", ""),
-            parse("crates/runtime/a/tests/all.rs", ""),
-            parse("crates/runtime/a/src/whole.rs", "#![cfg(test)]"),
-        ]);
+        let parse = |(path, text): (&str, &str)| {
+            Source::parse(&format!("crates/runtime/a/{path}"), text).unwrap()
+        };
+        let files = [
+            ("src/lib.rs", "mod b;\n#[cfg(test)]\nmod tests;"),
+            ("src/b.rs", "mod c;"),
+            ("src/b/c.rs", ""),
+            ("src/tests.rs", "mod deep;"),
+            ("src/tests/deep.rs", ""),
+            ("tests/all.rs", ""),
+            ("src/whole.rs", "#![cfg(test)]"),
+        ];
+        let tree = Tree::new(files.map(parse).into());
         let tests = tree.sources.iter().filter(|source| source.test_only);
-        let tests: Vec<_> =
-            tests.map(|source| source.path.trim_start_matches("crates/runtime/a/")).collect();
+        let tests: Vec<_> = tests.map(|source| source.place().unwrap().1).collect();
         assert_eq!(tests, ["src/tests.rs", "src/tests/deep.rs", "tests/all.rs", "src/whole.rs"]);
-    }
-
-    #[test]
-    fn a_file_knows_its_crate() {
-        let source = source("");
-        assert_eq!(source.crate_directory(), Some("a"));
-        assert_eq!(source.path_in_crate(), Some("src/b.rs"));
-        assert_eq!(Source::parse("xtask/src/main.rs", "").unwrap().crate_directory(), None);
     }
 }

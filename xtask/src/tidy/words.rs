@@ -18,22 +18,10 @@ const NO_GLOBALS: &[&str] =
     &["fabric", "shm", "nic", "ofi", "sim", "rma", "sync", "epoch", "dsm", "containers", "farside"];
 
 /// Types that make a `static` changeable; so does everything that begins with `Atomic`.
+#[rustfmt::skip]
 const CHANGEABLE: &[&str] = &[
-    "Barrier",
-    "Cell",
-    "Condvar",
-    "Lazy",
-    "LazyCell",
-    "LazyLock",
-    "Mutex",
-    "Once",
-    "OnceCell",
-    "OnceLock",
-    "ReentrantLock",
-    "RefCell",
-    "RwLock",
-    "SyncUnsafeCell",
-    "UnsafeCell",
+    "Barrier", "Cell", "Condvar", "Lazy", "LazyCell", "LazyLock", "Mutex", "Once", "OnceCell",
+    "OnceLock", "ReentrantLock", "RefCell", "RwLock", "SyncUnsafeCell", "UnsafeCell",
 ];
 
 /// The mark, followed by a reason, without which a test may not sleep.
@@ -42,8 +30,8 @@ const SLEEP_MARK: &str = "sleep:";
 /// The directory of the crate that may sleep: it measures what a sleeping rank costs.
 const MAY_SLEEP: &str = "bench";
 
-/// The directory of the crate that consists of tests, in `src` too.
-const TESTS: &str = "conformance";
+/// The directories of the crates that consist of tests, in `src` too.
+const TESTS: &[&str] = &["conformance", "testing"];
 
 pub(super) fn check(source: &Source, report: &mut Report) {
     check_name(source, report);
@@ -86,7 +74,8 @@ fn check_sleep(source: &Source, report: &mut Report) {
         return;
     }
     for path in source.paths.iter().filter(|path| path.contains("thread::sleep")) {
-        let is_test = source.is_test(path.line) || source.crate_directory() == Some(TESTS);
+        let is_test = source.is_test(path.line)
+            || source.crate_directory().is_some_and(|name| TESTS.contains(&name));
         if !is_test {
             let message = "a thread sleeps: block until the event itself, with a deadline";
             report.violation(&source.path, path.line, message);
@@ -131,11 +120,9 @@ fn check_globals(source: &Source, report: &mut Report) {
         let message = "`static mut` is a data race in waiting: pass the state";
         report.violation(&source.path, line, message);
     }
-    let in_src = source.path_in_crate().is_some_and(|path| path.starts_with("src/"));
-    let no_globals =
-        source.crate_directory().is_some_and(|directory| NO_GLOBALS.contains(&directory))
-            || source.path.starts_with(NO_GLOBALS_EITHER);
-    if !in_src || !no_globals {
+    let no_globals = source.in_src().is_some_and(|(name, _)| NO_GLOBALS.contains(&name))
+        || source.path.starts_with(NO_GLOBALS_EITHER);
+    if !no_globals {
         return;
     }
     let outside_tests = source.tokens.iter().enumerate();
@@ -166,25 +153,19 @@ mod tests {
     use super::super::NOWHERE;
     use super::*;
 
-    fn check_text(path: &str, text: &str) -> Report {
-        let mut report = Report::default();
-        check(&Source::parse(path, text).unwrap(), &mut report);
-        report
+    fn lines_in(path: &str, text: &str) -> Vec<usize> {
+        Report::of(check, path, text).lines()
     }
 
     fn lines(text: &str) -> Vec<usize> {
-        check_text("crates/runtime/shm/src/segment.rs", text).lines()
+        lines_in("crates/runtime/shm/src/segment.rs", text)
     }
 
     #[test]
-    fn a_mark_of_a_fault_is_found_in_comments_only() {
+    fn marks_of_faults_and_ignored_tests_are_found() {
         let text = format!("fn a() {{}} // {FAULT_MARK} later\n/// {FAULT_MARK}\nfn b() {{}}");
         assert_eq!(lines(&text), [1, 2]);
         assert_eq!(lines(&format!("fn a() {{ \"{FAULT_MARK}\" }}")), NOWHERE);
-    }
-
-    #[test]
-    fn an_ignored_test_is_found() {
         let text = "#[ignore]\nfn a() {}\n#[ignore = \"slow\"]\nfn b() {}\n#[cfg_attr(miri, \
                     ignore)]\nfn c() {}";
         assert_eq!(lines(text), [1, 3, 5]);
@@ -193,65 +174,47 @@ mod tests {
 
     #[test]
     fn a_name_that_says_nothing_is_found() {
-        for path in [
-            "crates/runtime/shm/src/util.rs",
-            "crates/runtime/shm/tests/common/mod.rs",
-            "xtask/src/misc.rs",
+        for (path, expected) in [
+            ("crates/runtime/shm/src/util.rs", &[1][..]),
+            ("crates/runtime/shm/tests/common/mod.rs", &[1]),
+            ("crates/runtime/shm/src/utility_bill.rs", &[]),
+            ("crates/runtime/shm/src/bell/mod.rs", &[]),
         ] {
-            assert_eq!(check_text(path, "").lines(), [1], "{path}");
-        }
-        for path in ["crates/runtime/shm/src/utility_bill.rs", "crates/runtime/shm/src/bell/mod.rs"]
-        {
-            assert_eq!(check_text(path, "").text(), "", "{path}");
+            assert_eq!(lines_in(path, ""), expected, "{path}");
         }
     }
 
     #[test]
-    fn only_the_benchmarks_sleep_without_a_reason() {
+    fn only_the_benchmarks_and_tests_with_a_reason_sleep() {
         let text = "use std::thread;\nfn a() { thread::sleep(x) }";
         assert_eq!(lines(text), [2]);
         assert_eq!(lines("use std::{thread::{self, sleep}};"), [1]);
-        assert_eq!(check_text("xtask/src/main.rs", text).lines(), [2]);
-        assert_eq!(check_text("crates/laboratory/bench/src/overlap.rs", text).text(), "");
-        assert_eq!(check_text("crates/runtime/shm/tests/a.rs", text).lines(), [2]);
         assert_eq!(lines("// std::thread::sleep\nfn sleep() { sleep() }"), NOWHERE);
-    }
-
-    #[test]
-    fn a_test_sleeps_with_a_reason() {
-        let test = |text| check_text("crates/runtime/shm/tests/a.rs", text).lines();
-        assert_eq!(
-            test("fn a() {\n// sleep: the target must be inside its loop\nthread::sleep(x)\n}"),
-            NOWHERE
-        );
-        assert_eq!(test("fn a() { thread::sleep(x) } // sleep: it models a slow disk"), NOWHERE);
+        assert_eq!(lines_in("crates/laboratory/bench/src/overlap.rs", text), NOWHERE);
+        let test = |text| lines_in("crates/runtime/shm/tests/a.rs", text);
+        assert_eq!(test(text), [2]);
         assert_eq!(test("// sleep:\nfn a() { thread::sleep(x) }"), [2]);
-        let suite = "// sleep: the target computes\nfn a() { thread::sleep(x) }";
-        assert_eq!(check_text("crates/development/conformance/src/lib.rs", suite).text(), "");
-        assert_eq!(lines(suite), [2]);
+        assert_eq!(test("fn a() { thread::sleep(x) } // sleep: it models a slow disk"), NOWHERE);
+        let with_reason = "// sleep: the target computes\nfn a() { thread::sleep(x) }";
+        assert_eq!(test(with_reason), NOWHERE);
+        assert_eq!(lines_in("crates/development/conformance/src/lib.rs", with_reason), NOWHERE);
+        assert_eq!(lines(with_reason), [2]);
     }
 
     #[test]
-    fn globals_are_found() {
+    fn globals_are_found_and_constants_lifetimes_and_tests_are_none() {
         let text = "static mut A: u8 = 0;\nstatic B: AtomicU64 = AtomicU64::new(0);\n\
                     static C: std::sync::Mutex<u8> = x;\nstatic D: [OnceLock<u8>; 2] = x;\n\
                     thread_local! { static E: u8 = 0; }";
         assert_eq!(lines(text), [1, 2, 3, 4, 5]);
-    }
-
-    #[test]
-    fn constants_lifetimes_and_tests_are_no_globals() {
         let text = "static A: &[u8] = &[];\nfn a(x: &'static mut AtomicU8, y: &'static Mutex<u8>) \
                     {}\n\
                     const B: AtomicU8 = AtomicU8::new(0);\nstatic C: u8 = f::<Cell<u8>>();\n\
                     #[cfg(test)]\nmod tests {\n static D: AtomicU8 = AtomicU8::new(0);\n}";
         assert_eq!(lines(text), NOWHERE);
         let global = "static A: AtomicU8 = AtomicU8::new(0);";
-        assert_eq!(check_text("crates/tools/cli/src/main.rs", global).text(), "");
-        assert_eq!(check_text("crates/runtime/shm/tests/a.rs", global).text(), "");
-        assert_eq!(
-            check_text("crates/tools/cli/src/main.rs", "static mut A: u8 = 0;").lines(),
-            [1]
-        );
+        assert_eq!(lines_in("crates/tools/cli/src/main.rs", global), NOWHERE);
+        assert_eq!(lines_in("crates/runtime/shm/tests/a.rs", global), NOWHERE);
+        assert_eq!(lines_in("crates/tools/cli/src/main.rs", "static mut A: u8 = 0;"), [1]);
     }
 }

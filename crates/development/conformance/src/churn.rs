@@ -196,6 +196,7 @@ fn work_as_pair(
 
 type Memory<'a> = (&'a farside::Window<u64>, &'a farside::Window<f64>);
 
+#[allow(clippy::too_many_lines, reason = "it is a list of kinds of work")]
 fn forever(
     world: &World,
     kind: &str,

@@ -54,6 +54,20 @@ macro_rules! tests {
                 $dollar callback! { $($($name)*)* }
             };
         }
+
+        /// Makes a module in which each test is a test of its own, by a function of its name.
+        #[macro_export]
+        macro_rules! test_each {
+            ($dollar module:ident, $dollar run:expr) => {
+                mod $dollar module {
+                    use super::*;
+                    $($(#[test] fn $name() {
+                        let run: fn(&'static str) = $dollar run;
+                        run(stringify!($name))
+                    })*)*
+                }
+            };
+        }
     };
 }
 

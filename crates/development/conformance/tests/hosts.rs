@@ -40,37 +40,30 @@ const QUICK: [&str; 5] = [
     "put_and_get_round_trip",
 ];
 
-#[test]
-fn the_suite_passes_on_four_hosts_over_libfabric() {
+/// Runs the tests that are chosen on four hosts.
+fn suite(how: fn(Launch) -> Launch, is_chosen: impl Fn(&str) -> bool) {
     let Some(namespaces) = Namespaces::wanted(4) else { return };
-    let is_long = std::env::var_os("FARSIDE_LONG").is_some();
     let mut failed = Vec::new();
-    let mut run = |name: &str| match over_ofi(launch(&namespaces, 1)).argument(name).run() {
+    let mut run = |name: &str| match how(launch(&namespaces, 1)).argument(name).run() {
         Ok(Report { status: 0, .. }) => {}
         other => failed.push(format!("{name}: {other:?}")),
     };
     macro_rules! cases {
-        ($($name:ident)*) => {
-            $(if is_long || QUICK.contains(&stringify!($name)) { run(stringify!($name)); })*
-        };
+        ($($name:ident)*) => { [$(stringify!($name)),*] };
     }
-    for_each_test!(cases);
+    for_each_test!(cases).into_iter().filter(|name| is_chosen(name)).for_each(&mut run);
     assert_eq!(failed, [] as [&str; 0]);
 }
 
 #[test]
+fn the_suite_passes_on_four_hosts_over_libfabric() {
+    let is_long = std::env::var_os("FARSIDE_LONG").is_some();
+    suite(over_ofi, |name| is_long || QUICK.contains(&name));
+}
+
+#[test]
 fn the_suite_passes_on_four_hosts() {
-    let Some(namespaces) = Namespaces::wanted(4) else { return };
-    let mut failed = Vec::new();
-    let mut run = |name: &str| match launch(&namespaces, 1).argument(name).run() {
-        Ok(Report { status: 0, .. }) => {}
-        other => failed.push(format!("{name}: {other:?}")),
-    };
-    macro_rules! cases {
-        ($($name:ident)*) => { $(run(stringify!($name));)* };
-    }
-    for_each_test!(cases);
-    assert_eq!(failed, [] as [&str; 0]);
+    suite(|launch| launch, |_| true);
 }
 
 fn wait_for(file: &Path) {

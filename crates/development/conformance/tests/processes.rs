@@ -1,6 +1,6 @@
 //! The suite with process ranks.
 
-use farside_conformance::{DEADLINE, for_each_test};
+use farside_conformance::{DEADLINE, for_each_test, test_each};
 use farside_launch::Launch;
 
 use farside_job::{Kind, Options};
@@ -14,26 +14,11 @@ fn run(name: &str, change: impl FnOnce(&mut Options)) {
     assert_eq!(report.status, 0, "{name}: {:?}", report.failures);
 }
 
-mod processes {
-    use super::*;
-    macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), |_| ()) })* };
-    }
-    for_each_test!(cases);
-}
-
-/// Four nodes that reach each other over UDP only.
-mod processes_over_nic {
-    use super::*;
-    fn four_nodes(options: &mut Options) {
-        options.fabric = Kind::Nic;
-        options.nodes = Some(4);
-    }
-    macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), four_nodes) })* };
-    }
-    for_each_test!(cases);
-}
+test_each!(processes, |name| run(name, |_| ()));
+// Four nodes that reach each other over UDP only.
+test_each!(processes_over_nic, |name| {
+    run(name, |options| (options.fabric, options.nodes) = (Kind::Nic, Some(4)));
+});
 
 /// Four nodes that reach each other over libfabric only. A process takes a third of a second to
 /// load that: thread ranks try everything.

@@ -1,7 +1,7 @@
 //! The suite with simulated ranks: fibers whose operations land in an order of the oracle's choice.
 
 use farside::sim::{random, simulation, whole_program};
-use farside_conformance::{for_each_test, record, test};
+use farside_conformance::{record, test, test_each};
 
 /// Schedules per test, ten times as many in the long run.
 fn schedules() -> u64 {
@@ -36,26 +36,5 @@ fn run(name: &'static str, ranks: u32, topology: Option<&str>) {
     record("sim", name, "passed");
 }
 
-mod simulated {
-    use super::*;
-    macro_rules! cases {
-        ($($name:ident)*) => {
-            $(#[test] fn $name() {
-                run(stringify!($name), 4, None)
-            })*
-        };
-    }
-    for_each_test!(cases);
-}
-
-mod simulated_on_two_nodes {
-    use super::*;
-    macro_rules! cases {
-        ($($name:ident)*) => {
-            $(#[test] fn $name() {
-                run(stringify!($name), 5, Some("node:2"))
-            })*
-        };
-    }
-    for_each_test!(cases);
-}
+test_each!(simulated, |name| run(name, 4, None));
+test_each!(simulated_on_two_nodes, |name| run(name, 5, Some("node:2")));

@@ -23,8 +23,8 @@ pub fn browser() -> Option<PathBuf> {
     found
 }
 
-/// The sizes of windows in which every page is looked at: a large one, a flat one, a telephone.
-pub const SIZES: [(u32, u32); 3] = [(1400, 900), (1000, 600), (400, 800)];
+/// The sizes of windows in which every page is looked at: a large one and a flat one.
+pub const SIZES: [(u32, u32); 2] = [(1400, 900), (1000, 600)];
 
 /// A page, and the window that it is shown in.
 #[derive(Debug, Clone, Copy)]

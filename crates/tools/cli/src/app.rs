@@ -4,9 +4,9 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use farside_apps::HELLO;
 use farside_command::Beside;
@@ -105,9 +105,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 /// Asks the program that has all of them, and returns its answer. It refuses programs that there
 /// are not, and arguments that one does not take, before there are ranks that would all complain.
 fn ask(words: &[&str], arguments: &[String]) -> Result<String> {
-    let path = APPS.path()?;
-    let asked = Command::new(&path).args(words).args(arguments).output();
-    let answer = asked.with_context(|| format!("cannot start {}", path.display()))?;
+    let all = words.iter().copied().chain(arguments.iter().map(String::as_str));
+    let answer = APPS.output(&all.map(OsString::from).collect::<Vec<OsString>>())?;
     let said = String::from_utf8_lossy(&answer.stderr);
     let said = said.trim();
     match answer.status.code() {
@@ -116,7 +115,7 @@ fn ask(words: &[&str], arguments: &[String]) -> Result<String> {
             let said = said.strip_prefix("farside-apps: ").unwrap_or(said);
             Err(refused(words.last().copied().unwrap_or_default(), arguments, said))
         }
-        _ => bail!("{}: {}: {said}", path.display(), answer.status),
+        _ => bail!("{}: {}: {said}", APPS.path()?.display(), answer.status),
     }
 }
 

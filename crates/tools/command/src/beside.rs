@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -46,13 +46,19 @@ impl Beside {
 
     /// Returns what it prints when it is started with these words.
     pub fn ask(&self, words: &[OsString]) -> Result<String> {
-        let path = self.path()?;
-        let failed = || format!("cannot ask {}", path.display());
-        let output = Command::new(&path).args(words).output().with_context(failed)?;
+        let output = self.output(words)?;
         if !output.status.success() {
-            bail!("{}: {}", failed(), String::from_utf8_lossy(&output.stderr).trim());
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("cannot ask {}: {}", self.path()?.display(), said.trim());
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs it with these words, and returns how it ended and what it printed.
+    pub fn output(&self, words: &[OsString]) -> Result<Output> {
+        let path = self.path()?;
+        let output = Command::new(&path).args(words).output();
+        output.with_context(|| format!("cannot start {}", path.display()))
     }
 
     fn name(&self) -> String {

@@ -86,20 +86,16 @@ fn compare(check: &Check, setup: &Setup, policy: Policy, reduced: &Explored) -> 
     Some(if policy == UNREDUCED { Compared::WithAll } else { Compared::WithSome })
 }
 
-/// A number that chooses which of the checks are compared where there is little time.
-fn seed() -> usize {
-    std::env::var("FARSIDE_TEST_SEED").map_or(0, |seed| seed.parse().expect("a number"))
-}
-
 /// Compares every `parts`-th exhaustive check, from `part` on, of those with deaths or of those
-/// without; where there is little time, a third of these. The others are sampled, and not reduced.
+/// without; where there is little time, a third of these, which the seed chooses. The others are
+/// sampled, and not reduced.
 fn compare_all(with_deaths: bool, part: usize, parts: usize) {
     let all = checks();
     let is_meant =
         |check: &&Check| check.is_exhaustive() && (check.setup.deaths > 0) == with_deaths;
     let thirds = if std::env::var_os("FARSIDE_LONG").is_some() { 1 } else { 3 };
     let meant = all.iter().filter(is_meant).skip(part).step_by(parts);
-    let chosen = meant.skip(seed() % thirds).step_by(thirds);
+    let chosen = meant.skip(farside_testing::seed() as usize % thirds).step_by(thirds);
     let (mut with_all, mut with_some, mut left_out) = (0, 0, Vec::new());
     for check in chosen {
         // Most that have too many schedules have too many with the reduction: those go first.

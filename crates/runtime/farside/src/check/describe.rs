@@ -31,6 +31,7 @@ impl Finding {
     }
 
     /// Describes what was found. `again` makes the command that shows a schedule again.
+    #[allow(clippy::too_many_lines, reason = "it writes a page from top to bottom")]
     pub fn describe(&self, again: &dyn Fn(&str) -> String) -> String {
         let (check, report) = (&self.check, &self.report);
         let mut text = String::new();

@@ -166,21 +166,9 @@ impl Events<'_> {
         let ranks = known(peer, bar.operation.peer) + &known("target", bar.target);
         let over = if bar.is_over { "" } else { "\"over\":false," };
         self.separate()?;
-        write!(
-            self.out,
-            concat!(
-                r#"{{"name":"{kind}","cat":"{category}","ph":"X","ts":{begin},"dur":{duration},"#,
-                r#"{track},"args":{{{ranks}{over}"bytes":{bytes}}}}}"#
-            ),
-            kind = kind,
-            category = category,
-            begin = begin,
-            duration = duration,
-            track = track,
-            ranks = ranks,
-            over = over,
-            bytes = bytes
-        )?;
+        let place = format!(r#""ph":"X","ts":{begin},"dur":{duration},{track}"#);
+        let args = format!(r#"{{{ranks}{over}"bytes":{bytes}}}"#);
+        write!(self.out, r#"{{"name":"{kind}","cat":"{category}",{place},"args":{args}}}"#)?;
         if bar.landing.is_some() {
             self.separate()?;
             let tied = format!(r#""cat":"landing","ph":"s","id":"{number}""#);
@@ -195,19 +183,9 @@ impl Events<'_> {
         let (at, duration) = (micros(landing.at_ns), micros(LANDING_NS));
         let (track, from) = (self.track(landing.target.0, 0), bar.track);
         self.separate()?;
-        write!(
-            self.out,
-            concat!(
-                r#"{{"name":"{kind} lands","cat":"landing","ph":"X","ts":{at},"dur":{duration},"#,
-                r#"{track},"args":{{"from":{from},"bytes":{bytes}}}}}"#
-            ),
-            kind = kind,
-            at = at,
-            duration = duration,
-            track = track,
-            from = from,
-            bytes = bytes
-        )?;
+        let place = format!(r#""ph":"X","ts":{at},"dur":{duration},{track}"#);
+        let args = format!(r#"{{"from":{from},"bytes":{bytes}}}"#);
+        write!(self.out, r#"{{"name":"{kind} lands","cat":"landing",{place},"args":{args}}}"#)?;
         self.separate()?;
         let tied = format!(r#""cat":"landing","ph":"f","bp":"e","id":"{number}""#);
         write!(self.out, r#"{{"name":"{kind}",{tied},"ts":{at},{track}}}"#)
