@@ -86,8 +86,8 @@ impl Part {
                 let whole = runtime.heap().memory.near_part(world, owner);
                 whole.and_then(|whole| whole.narrowed(offset, info.bytes))
             }
-            // SAFETY: what the members say of their own windows is true.
             PlaceOf::Own { start } => {
+                // SAFETY: what the members say of their own windows is true.
                 Some(unsafe { NearPart::of_process(world, start, info.bytes) })
             }
             _ => None,
