@@ -1,4 +1,6 @@
-//! Options of programs, as a help and an error list them.
+//! Options of programs: how they are read, and how a help and an error list them.
+
+use farside::{Error, Result};
 
 /// An option of a program.
 pub(crate) struct Flag {
@@ -23,8 +25,32 @@ impl Flag {
         flags.iter().map(line).collect()
     }
 
-    /// The names of options, for the error about an unknown one.
-    pub(crate) fn names(flags: &[Flag]) -> String {
-        flags.iter().map(|flag| flag.name).collect::<Vec<_>>().join(", ")
+    /// Reads the arguments of a program, and passes on each option with its value, which is empty
+    /// if it takes none.
+    pub(crate) fn read(
+        program: &str,
+        flags: &[Flag],
+        arguments: &[String],
+        mut set: impl FnMut(&str, &str) -> Result<()>,
+    ) -> Result<()> {
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word.as_str(), None),
+            };
+            let flag = flags.iter().find(|known| known.name == name).ok_or_else(|| {
+                let names = flags.iter().map(|flag| flag.name).collect::<Vec<_>>().join(", ");
+                let what = format!("{program} has no option {name}; there are: {names}");
+                Error::InvalidArgument(what)
+            })?;
+            let value = match flag.value {
+                "" => Some(""),
+                _ => value.or_else(|| words.next().map(String::as_str)),
+            };
+            let lacking = || Error::InvalidArgument(format!("{name} needs a value"));
+            set(name, value.ok_or_else(lacking)?)?;
+        }
+        Ok(())
     }
 }

@@ -2,16 +2,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "collectives.h"
 
-#include <mpi.h>
+#include "meet_mpi.h"
 
 static MPI_Win window = MPI_WIN_NULL;
-
-static void library_start(int *rank, int *ranks)
-{
-    MPI_Init(NULL, NULL);
-    MPI_Comm_rank(MPI_COMM_WORLD, rank);
-    MPI_Comm_size(MPI_COMM_WORLD, ranks);
-}
 
 static bool library_allocate(struct exchange *e)
 {
@@ -26,17 +19,6 @@ static bool library_allocate(struct exchange *e)
         e->take = malloc(e->words * 8);
     }
     return e->give != NULL && e->take != NULL && e->numbers != NULL;
-}
-
-static void library_barrier(void)
-{
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static long library_share(int root, long value)
-{
-    MPI_Bcast(&value, 1, MPI_LONG, root, MPI_COMM_WORLD);
-    return value;
 }
 
 static double library_max(double value)

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "collectives.h"
 
-#include <shmem.h>
+#include "meet_shmem.h"
 
 enum {
     ROTATING = 16,  /* collectives between two barriers, each with a work array of its own */
@@ -14,7 +14,6 @@ static long sync_arrays[ROTATING][SYNC_WORDS];
 static double *work[2];             /* of reductions; nobody leaves one before all have come */
 static double handed[SIDE + 1];     /* one value for each row */
 static long come[SIDE + 1];         /* of which sweep it is */
-static long box;                    /* symmetric: what library_share passes on */
 static double largest, own_value;
 static double small_work[SHMEM_REDUCE_MIN_WRKDATA_SIZE + 1];
 static long small_sync[SHMEM_REDUCE_SYNC_SIZE];
@@ -50,17 +49,6 @@ static bool library_allocate(struct exchange *e)
 static void library_barrier(void)
 {
     shmem_barrier_all();
-}
-
-static long library_share(int root, long value)
-{
-    if (shmem_my_pe() == root)
-        for (int pe = 0; pe < shmem_n_pes(); pe++)
-            shmem_long_p(&box, value, pe);
-    shmem_barrier_all();
-    value = box;
-    shmem_barrier_all();  /* all have read it before somebody writes the next */
-    return value;
 }
 
 static double library_max(double value)

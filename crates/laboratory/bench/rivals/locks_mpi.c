@@ -3,19 +3,12 @@
 #define LOCK_NAME "win-lock"
 #include "locks.h"
 
-#include <mpi.h>
+#include "meet_mpi.h"
 
 enum { COUNTER = 0, TOUCHED = 128, BYTES = 256 };
 
 static MPI_Win window = MPI_WIN_NULL;
 static char *base;
-
-static void library_start(int *rank, int *ranks)
-{
-    MPI_Init(NULL, NULL);
-    MPI_Comm_rank(MPI_COMM_WORLD, rank);
-    MPI_Comm_size(MPI_COMM_WORLD, ranks);
-}
 
 static bool library_allocate(void)
 {
@@ -28,17 +21,6 @@ static bool library_allocate(void)
     MPI_Win_unlock(rank, window);
     MPI_Barrier(MPI_COMM_WORLD);
     return true;
-}
-
-static void library_barrier(void)
-{
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static long library_share(int root, long value)
-{
-    MPI_Bcast(&value, 1, MPI_LONG, root, MPI_COMM_WORLD);
-    return value;
 }
 
 static void library_gather(const double *mine, double *all)

@@ -3,9 +3,8 @@
 #define LOCK_NAME "set-lock"
 #include "locks.h"
 
-#include <shmem.h>
+#include "meet_shmem.h"
 
-static long *box;           /* symmetric: what library_share passes on */
 static long *lock;          /* symmetric: the lock */
 static long *words;         /* symmetric: the counter, and a word to touch */
 static double *figures;     /* symmetric: everybody's figures, for rank 0 */
@@ -15,11 +14,6 @@ static void library_start(int *rank, int *ranks)
     shmem_init();
     *rank = shmem_my_pe();
     *ranks = shmem_n_pes();
-    box = shmem_malloc(sizeof *box);
-    if (box == NULL) {
-        fprintf(stderr, "no symmetric memory\n");
-        shmem_global_exit(1);
-    }
 }
 
 static bool library_allocate(void)
@@ -38,17 +32,6 @@ static bool library_allocate(void)
 static void library_barrier(void)
 {
     shmem_barrier_all();
-}
-
-static long library_share(int root, long value)
-{
-    if (shmem_my_pe() == root)
-        for (int pe = 0; pe < shmem_n_pes(); pe++)
-            shmem_long_p(box, value, pe);
-    shmem_barrier_all();
-    value = *box;
-    shmem_barrier_all();  /* all have read it before somebody writes the next */
-    return value;
 }
 
 static void library_gather(const double *mine, double *all)
@@ -104,6 +87,5 @@ static void library_finish(void)
         shmem_free(words);
     if (lock != NULL)
         shmem_free(lock);
-    shmem_free(box);
     shmem_finalize();
 }

@@ -7,16 +7,9 @@
 #define STRIDED_UNIT 1
 #include "ops.h"
 
-#include <mpi.h>
+#include "meet_mpi.h"
 
 static MPI_Win window = MPI_WIN_NULL;
-
-static void library_start(int *rank, int *ranks)
-{
-    MPI_Init(NULL, NULL);
-    MPI_Comm_rank(MPI_COMM_WORLD, rank);
-    MPI_Comm_size(MPI_COMM_WORLD, ranks);
-}
 
 static bool library_allocate(size_t bytes, char **base)
 {
@@ -27,20 +20,9 @@ static bool library_allocate(size_t bytes, char **base)
     return true;
 }
 
-static void library_barrier(void)
-{
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
 static void library_settle(void)
 {
     MPI_Win_sync(window);
-}
-
-static long library_share(int root, long value)
-{
-    MPI_Bcast(&value, 1, MPI_LONG, root, MPI_COMM_WORLD);
-    return value;
 }
 
 /* Puts `bytes` as rows at both sides by one call. */

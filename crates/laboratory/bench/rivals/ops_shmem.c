@@ -9,9 +9,8 @@
 #define STRIDED_UNIT 8
 #include "ops.h"
 
-#include <shmem.h>
+#include "meet_shmem.h"
 
-static long *box;           /* symmetric: what library_share passes on */
 static char *allocated;     /* symmetric: the region, or NULL */
 
 static void library_start(int *rank, int *ranks)
@@ -19,11 +18,6 @@ static void library_start(int *rank, int *ranks)
     shmem_init();
     *rank = shmem_my_pe();
     *ranks = shmem_n_pes();
-    box = shmem_malloc(sizeof *box);
-    if (box == NULL) {
-        fprintf(stderr, "no symmetric memory\n");
-        shmem_global_exit(1);
-    }
 }
 
 static bool library_allocate(size_t bytes, char **base)
@@ -40,17 +34,6 @@ static void library_barrier(void)
 static void library_settle(void)
 {
     /* Every use of the region is followed by a barrier, which does it. */
-}
-
-static long library_share(int root, long value)
-{
-    if (shmem_my_pe() == root)
-        for (int pe = 0; pe < shmem_n_pes(); pe++)
-            shmem_long_p(box, value, pe);
-    shmem_barrier_all();
-    value = *box;
-    shmem_barrier_all();  /* all have read it before somebody writes the next */
-    return value;
 }
 
 static void library_run(enum kind kind, size_t bytes, long n)
@@ -121,6 +104,5 @@ static void library_finish(void)
 {
     if (allocated != NULL)
         shmem_free(allocated);
-    shmem_free(box);
     shmem_finalize();
 }

@@ -4,19 +4,9 @@
 #define COMPLETES_BY "flush_all"
 #include "sync.h"
 
-#include <mpi.h>
+#include "meet_mpi.h"
 
 static MPI_Win window = MPI_WIN_NULL;
-static int my_rank, all_ranks;
-
-static void library_start(int *rank, int *ranks)
-{
-    MPI_Init(NULL, NULL);
-    MPI_Comm_rank(MPI_COMM_WORLD, rank);
-    MPI_Comm_size(MPI_COMM_WORLD, ranks);
-    my_rank = *rank;
-    all_ranks = *ranks;
-}
 
 static bool library_allocate(size_t bytes, char **region)
 {
@@ -30,17 +20,6 @@ static bool library_allocate(size_t bytes, char **region)
     return true;
 }
 
-static void library_barrier(void)
-{
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static long library_share(int root, long value)
-{
-    MPI_Bcast(&value, 1, MPI_LONG, root, MPI_COMM_WORLD);
-    return value;
-}
-
 static void library_max(double *values, int count)
 {
     MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -48,6 +27,9 @@ static void library_max(double *values, int count)
 
 static void library_put_all(size_t offset, const char *local, size_t bytes)
 {
+    int my_rank, all_ranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &all_ranks);
     for (int r = 0; r < all_ranks; r++)
         if (r != my_rank)
             MPI_Put(local, (int)bytes, MPI_BYTE, r, (MPI_Aint)offset, (int)bytes, MPI_BYTE, window);

@@ -4,9 +4,8 @@
 #define COMPLETES_BY "barrier_all"
 #include "sync.h"
 
-#include <shmem.h>
+#include "meet_shmem.h"
 
-static long *box;           /* symmetric: what library_share passes on */
 static double *maxima;      /* symmetric: everybody's values, for rank 0 */
 static char *allocated;     /* symmetric: the region */
 
@@ -15,9 +14,8 @@ static void library_start(int *rank, int *ranks)
     shmem_init();
     *rank = shmem_my_pe();
     *ranks = shmem_n_pes();
-    box = shmem_malloc(sizeof *box);
     maxima = shmem_malloc((size_t)*ranks * BATCH_MAX * sizeof *maxima);
-    if (box == NULL || maxima == NULL) {
+    if (maxima == NULL) {
         fprintf(stderr, "no symmetric memory\n");
         shmem_global_exit(1);
     }
@@ -35,17 +33,6 @@ static bool library_allocate(size_t bytes, char **region)
 static void library_barrier(void)
 {
     shmem_sync_all();
-}
-
-static long library_share(int root, long value)
-{
-    if (shmem_my_pe() == root)
-        for (int pe = 0; pe < shmem_n_pes(); pe++)
-            shmem_long_p(box, value, pe);
-    shmem_barrier_all();
-    value = *box;
-    shmem_barrier_all();  /* all have read it before somebody writes the next */
-    return value;
 }
 
 static void library_max(double *values, int count)
@@ -78,6 +65,5 @@ static void library_finish(void)
     if (allocated != NULL)
         shmem_free(allocated);
     shmem_free(maxima);
-    shmem_free(box);
     shmem_finalize();
 }

@@ -21,7 +21,7 @@
 //! - [`command`]: the command line of `farside bench`;
 //! - [`driver`]: what all benches have in common; [`link`]: two nodes with a link between them;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
-//! - [`record`]: a figure as a line of JSON, and tables of them;
+//! - [`record`]: a figure as a line of JSON;
 //! - [`plot`]: figures as SVG;
 //! - [`timing`]: how a batch is timed; [`cores`]: on which processors.
 

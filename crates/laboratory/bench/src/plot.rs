@@ -18,18 +18,14 @@
 //! ```
 
 mod axis;
-mod bars;
-mod frame;
-mod svg;
+mod sheet;
+mod unit;
 
-use std::fmt::Write as _;
-
-pub use axis::{Axis, Scale, Unit};
-pub use bars::{BarChart, Group};
+pub use axis::{Axis, Scale};
 pub use farside_apps::svg::escape;
+pub use unit::Unit;
 
-use axis::Domain;
-use frame::{Frame, Texts};
+use sheet::{END, LEADING, MIDDLE, START, Sheet, TICK, fill, width};
 
 /// One curve.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,64 +80,154 @@ impl Chart {
         let points =
             || self.series.iter().flat_map(|series| &series.points).copied().filter(drawable);
         let domains =
-            self.x.padded(points().map(|(x, _)| x)).zip(self.y.rounded(points().map(|(_, y)| y)));
-
-        let y_ticks = domains.map(|(_, y)| self.y.ticks(&y)).unwrap_or_default();
-        let texts = Texts {
-            title: &self.title,
-            subtitle: &self.subtitle,
-            x_label: &frame::label(&self.x),
-            y_label: &frame::label(&self.y),
-            names: self.series.iter().map(|series| series.name.as_str()).collect(),
-            x_tick_height: frame::tick_height(),
-            left_least: 0.0,
-        };
-        let mut frame = Frame::new(&texts, &y_ticks);
-        if let Some((x, y)) = domains {
-            frame.area();
-            frame.y_axis(&y, &y_ticks);
-            frame.x_axis(&x, &self.x.ticks(&x));
-            if y.base() > 0.0 {
-                frame.zero_line(y.base());
-            }
-            frame.edges();
-            self.draw_series(&mut frame, &x, &y);
-        } else {
-            frame.empty();
-        }
-        frame.legend(|drawing, index, (from, to), y| {
-            drawing.curve(&[(from, y), (to, y)], index, self.series[index].dashed);
-            drawing.marker("sample", ((from + to) / 2.0, y), index, "");
+            self.x.domain(points().map(|(x, _)| x)).zip(self.y.domain(points().map(|(_, y)| y)));
+        let names: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
+        let heading = (self.title.as_str(), self.subtitle.as_str());
+        let reach = (0.0, TICK * LEADING);
+        let mut sheet = Sheet::new(heading, &names, reach, |sheet, index, (x, y)| {
+            sheet.curve(&[(x - 17.0, y), (x + 17.0, y)], index, self.series[index].dashed);
+            sheet.marker("sample", (x, y), index, "");
         });
-        frame.drawing.finish()
-    }
-
-    fn draw_series(&self, frame: &mut Frame, x: &Domain, y: &Domain) {
-        let place = |frame: &Frame, point: &(f64, f64)| -> Option<(f64, f64)> {
-            Some((frame.x(x.fraction(point.0)?), frame.y(y.fraction(point.1)?)))
+        let Some((x, y)) = domains else {
+            sheet.empty();
+            return sheet.finish();
         };
-        for (index, series) in self.series.iter().enumerate().rev() {
-            let places: Vec<_> = series.points.iter().map(|point| place(frame, point)).collect();
-            for run in places.split(Option::is_none).filter(|run| run.len() > 1) {
-                let run: Vec<_> = run.iter().copied().flatten().collect();
-                frame.drawing.curve(&run, index, series.dashed);
-            }
-        }
+        let x = x.padded(0.03, 0.03);
+        sheet.x_axis(&x, &self.x.title());
+        sheet.y_axis(&y, &self.y.title());
         // Markers lie above all lines, and the first series, usually the one of interest, above the
         // others.
-        for (index, series) in self.series.iter().enumerate().rev() {
-            for point in &series.points {
-                if let Some(at) = place(frame, point) {
-                    let (x, y) = (self.x.unit.format(point.0), self.y.unit.format(point.1));
-                    frame.drawing.marker(
-                        "marker",
-                        at,
-                        index,
-                        &format!("{}: {x}, {y}", series.name),
-                    );
-                }
+        let places: Vec<Vec<Option<(f64, f64)>>> = self
+            .series
+            .iter()
+            .map(|series| {
+                let place = |at: &(f64, f64)| {
+                    Some((sheet.x(x.fraction(at.0)?), sheet.y(y.fraction(at.1)?)))
+                };
+                series.points.iter().map(place).collect()
+            })
+            .collect();
+        for (index, places) in places.iter().enumerate().rev() {
+            for run in places.split(Option::is_none).filter(|run| run.len() > 1) {
+                let run: Vec<_> = run.iter().copied().flatten().collect();
+                sheet.curve(&run, index, self.series[index].dashed);
             }
         }
+        for (index, series) in self.series.iter().enumerate().rev() {
+            for (point, place) in series.points.iter().zip(&places[index]) {
+                let (x, y) = (self.x.unit.format(point.0), self.y.unit.format(point.1));
+                let note = format!("{}: {x}, {y}", series.name);
+                place.iter().for_each(|&place| sheet.marker("marker", place, index, &note));
+            }
+        }
+        sheet.finish()
+    }
+}
+
+/// Bars that belong together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// What stands below the bars.
+    pub label: String,
+    /// Name of the series and value of each bar.
+    pub bars: Vec<(String, f64)>,
+}
+
+/// Groups of bars; a series has the same colour and the same place in every group.
+///
+/// A value that cannot be drawn (not finite, or not positive on a logarithmic scale) leaves its
+/// place empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BarChart {
+    /// The heading.
+    pub title: String,
+    /// What a reader must know besides: machine, ranks, what was held fixed.
+    pub subtitle: String,
+    /// The axis of the values. A linear one starts at zero.
+    pub y: Axis,
+    /// Groups from left to right.
+    pub groups: Vec<Group>,
+}
+
+/// Degrees by which labels are turned that find no room otherwise.
+const SLANT: f64 = 35.0;
+/// The size of the numbers at the ends of bars.
+const NUMBER: f64 = 11.0;
+
+impl BarChart {
+    /// The chart as an SVG document.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in self.groups.iter().flat_map(|group| &group.bars) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        let values = || self.groups.iter().flat_map(|group| &group.bars).map(|(_, value)| *value);
+        let sheet = |reach: (f64, f64)| {
+            let heading = (self.title.as_str(), self.subtitle.as_str());
+            Sheet::new(heading, &names, reach, |sheet, index, (x, y)| {
+                sheet.rect("sample", (x - 6.5, y - 6.5), (13.0, 13.0), &fill(index), "");
+            })
+        };
+        // Whether labels fit depends on the width that they leave, so a first layout tells.
+        let mut drawn = sheet((0.0, TICK * LEADING));
+        let Some(domain) = self.y.domain(values()) else {
+            drawn.empty();
+            return drawn.finish();
+        };
+        let count = self.groups.len() as f64;
+        let widths = self.groups.iter().map(|group| width(&group.label, TICK));
+        let longest = widths.fold(0.0, f64::max);
+        let slanted = longest > (drawn.right - drawn.left) / count - 6.0;
+        if slanted {
+            let (sine, cosine) = SLANT.to_radians().sin_cos();
+            drawn = sheet((longest * cosine, longest * sine + TICK));
+        }
+        drawn.hatches();
+        let slot = (drawn.right - drawn.left) / count;
+        // A chart of one or two bars looks odd with bars as wide as the sheet.
+        let pitch = (slot * 0.8 / names.len() as f64).min(90.0);
+        let numbers = values().map(|value| width(&self.y.unit.format(value), NUMBER));
+        let number = numbers.fold(0.0, f64::max);
+        let is_flat = number <= pitch;
+        let room = if is_flat { NUMBER * LEADING } else { number } + 10.0;
+        let room = room / (drawn.bottom - drawn.top);
+        // Without it, a bar of the least value would have no height on a logarithmic scale.
+        let below = if domain.base() == 0.0 && self.y.scale == Scale::Linear { 0.0 } else { room };
+        let domain = domain.padded(below, room);
+        drawn.y_axis(&domain, &self.y.title());
+        let base = drawn.y(domain.base());
+        for (index, group) in self.groups.iter().enumerate() {
+            let middle = drawn.left + (index as f64 + 0.5) * slot;
+            for (name, value) in &group.bars {
+                let series = names.iter().position(|known| known == name).unwrap_or(0);
+                let Some(y) = domain.fraction(*value).map(|fraction| drawn.y(fraction)) else {
+                    continue;
+                };
+                let x = middle + (series as f64 - names.len() as f64 / 2.0) * pitch;
+                let shown = self.y.unit.format(*value);
+                let (corner, size) =
+                    ((x + pitch * 0.06, y.min(base)), (pitch * 0.88, (y - base).abs()));
+                let note = format!("{name}, {}: {shown}", group.label);
+                drawn.rect("bar", corner, size, &fill(series), &note);
+                let (anchor, y) = if y > base { (END, y + 5.0) } else { (START, y - 5.0) };
+                if is_flat {
+                    let y = if y > base { y + NUMBER } else { y };
+                    drawn.text((x + pitch / 2.0, y), NUMBER, MIDDLE, 0.0, &shown);
+                } else if pitch >= NUMBER {
+                    let x = x + pitch / 2.0 + NUMBER * 0.35;
+                    drawn.text((x, y), NUMBER, anchor, -90.0, &shown);
+                }
+            }
+            let y = drawn.bottom + 6.0 + TICK;
+            match slanted {
+                true => drawn.text((middle + 4.0, y), TICK, END, -SLANT, &group.label),
+                false => drawn.text((middle, y), TICK, MIDDLE, 0.0, &group.label),
+            }
+        }
+        drawn.finish()
     }
 }
 
@@ -163,7 +249,7 @@ pub fn index_html(
     page.push_str("<dl>\n");
     for (key, value) in about {
         let (key, value) = (escape(key), escape(value));
-        writeln!(page, "<dt>{key}</dt><dd>{value}</dd>").expect(INFALLIBLE);
+        page += &format!("<dt>{key}</dt><dd>{value}</dd>\n");
     }
     page.push_str("</dl>\n");
     if plots.is_empty() {
@@ -171,27 +257,23 @@ pub fn index_html(
     } else {
         page.push_str("<nav>\n<ol>\n");
         for (number, (caption, _)) in (1..).zip(plots) {
-            writeln!(page, "<li><a href=\"#plot{number}\">{}</a></li>", escape(caption.as_ref()))
-                .expect(INFALLIBLE);
+            page +=
+                &format!("<li><a href=\"#plot{number}\">{}</a></li>\n", escape(caption.as_ref()));
         }
         page.push_str("</ol>\n</nav>\n<main>\n");
         for (number, (caption, file)) in (1..).zip(plots) {
             let (caption, file) = (escape(caption.as_ref()), url(file.as_ref()));
-            write!(
-                page,
+            page += &format!(
                 "<figure id=\"plot{number}\">\n<a href=\"{file}\"><img src=\"{file}\" \
                  alt=\"{caption}\"></a>\n\
                  <figcaption>{caption}</figcaption>\n</figure>\n"
-            )
-            .expect(INFALLIBLE);
+            );
         }
         page.push_str("</main>\n");
     }
     page.push_str("</body>\n</html>\n");
     page
 }
-
-const INFALLIBLE: &str = "writing to a string cannot fail";
 
 const PAGE_STYLE: &str = "\
 body { margin: 1rem auto; max-width: 120rem; padding: 0 1rem; background: #f6f7f9; color: #1a1a1a;
@@ -219,7 +301,7 @@ fn url(file: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            write!(out, "%{byte:02X}").expect(INFALLIBLE);
+            out += &format!("%{byte:02X}");
         }
     }
     out

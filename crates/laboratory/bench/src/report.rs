@@ -1,97 +1,19 @@
-//! What the reports of all benches have in common: tables that fit the screen, and a directory of
-//! plots with a page of them all.
+//! What the reports of all benches have in common: drawings of records, and a directory of them
+//! with a page that shows them all.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use comfy_table::{
-    Cell, CellAlignment, ContentArrangement, Row, Table, presets::UTF8_FULL_CONDENSED,
-};
 
 use crate::cores::processors;
-use crate::plot::index_html;
-use crate::record::Record;
-use crate::table::plain_table;
+use crate::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit, index_html};
+use crate::record::{FARSIDE, Record};
+use crate::table::grouped;
 
-/// The width of a table where the width of the screen is not known: in a file or a pipe.
-const COLUMNS: usize = 80;
-
-/// Writes a table, as wide as the screen at most.
-pub(crate) fn fold(table: &Table, labels: usize) -> String {
-    let screen = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    let columns = screen.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
-    fold_to(columns.unwrap_or(COLUMNS), table, labels)
-}
-
-/// Writes a table in pieces that are no wider than `width`: each has the first `labels` columns, or
-/// those of them that leave half of the width, and as many of the others as fit. Where not even one
-/// fits, its cells are folded.
-fn fold_to(width: usize, table: &Table, labels: usize) -> String {
-    // A column has a blank on both sides of its content, and a line behind it.
-    let widths: Vec<usize> =
-        table.column_max_content_widths().iter().map(|&column| usize::from(column) + 3).collect();
-    let columns = widths.len();
-    if widths.iter().sum::<usize>() < width || labels >= columns {
-        return table.to_string();
-    }
-    let width_of = |labels: usize| 1 + widths[..labels].iter().sum::<usize>();
-    let labels = (0..=labels).rev().find(|&some| width_of(some) <= width / 2).unwrap_or(0);
-    let of_labels = width_of(labels);
-    let mut pieces = Vec::new();
-    let mut next = labels;
-    while next < columns {
-        let (first, mut used) = (next, of_labels + widths[next]);
-        next += 1;
-        while next < columns && used + widths[next] <= width {
-            used += widths[next];
-            next += 1;
-        }
-        pieces
-            .push(piece(width, table, |column| column < labels || (first..next).contains(&column)));
-    }
-    pieces.join("\n")
-}
-
-/// Some columns of a table, in at most `width` columns of the screen.
-fn piece(width: usize, table: &Table, is_in: impl Fn(usize) -> bool) -> String {
-    let some = |row: &Row| -> Vec<Cell> {
-        let cells = row.cell_iter().enumerate().filter(|(column, _)| is_in(*column));
-        cells.map(|(_, cell)| cell.clone()).collect()
-    };
-    let mut piece = Table::new();
-    piece
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(u16::try_from(width).unwrap_or(u16::MAX));
-    if let Some(header) = table.header() {
-        piece.set_header(some(header));
-    }
-    piece.add_rows(table.row_iter().map(some));
-    piece.to_string()
-}
-
-/// A table of these rows, of which the first `labels` columns say what a row is about. Columns of
-/// numbers stand to the right.
-pub(crate) fn table(
-    labels: usize,
-    header: &[&str],
-    rows: impl Iterator<Item = Vec<String>>,
-) -> String {
-    let mut table = plain_table(header);
-    for row in rows {
-        table.add_row(row.into_iter().map(|text| {
-            let is_number = text == "-" || text.starts_with(|first: char| first.is_ascii_digit());
-            let alignment = if is_number { CellAlignment::Right } else { CellAlignment::Left };
-            Cell::new(text).set_alignment(alignment)
-        }));
-    }
-    fold(&table, labels)
-}
-
-/// What a record says under a key, or a dash.
-pub(crate) fn text_of(record: &Record, key: &str) -> String {
-    record.text(key).unwrap_or("-".into())
+/// Returns the numbers of ranks in records, in order.
+pub(crate) fn all_ranks(records: &[Record]) -> Vec<usize> {
+    distinct(records.iter().map(|record| record.ranks))
 }
 
 /// All values of a number in records, in order, each once.
@@ -102,10 +24,90 @@ pub(crate) fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     values
 }
 
-/// A drawing, if there is something to draw: caption, file and SVG.
-pub(crate) type Plot = (String, String, Option<String>);
+/// The records of a case.
+pub(crate) fn of_case<'a>(records: &'a [Record], case: &str) -> Vec<&'a Record> {
+    records.iter().filter(|record| record.case == case).collect()
+}
 
-/// Writes the drawings that there are into a directory, and a page that shows them.
+/// What a record says under a key, or a dash.
+pub(crate) fn text_of(record: &Record, key: &str) -> String {
+    record.text(key).unwrap_or("-".into())
+}
+
+/// A system and what else tells curves apart; of ours, that alone.
+pub(crate) fn name_by(key: &'static str) -> impl Fn(&Record) -> String {
+    move |record: &Record| match (record.system.as_str(), record.text(key)) {
+        (FARSIDE, Some(what)) => what,
+        (system, Some(what)) => format!("{system} {what}"),
+        (system, None) => system.to_owned(),
+    }
+}
+
+/// One curve for each name, of two figures of each record; dashed unless it is of ours.
+pub(crate) fn curves<'a>(
+    records: impl IntoIterator<Item = &'a Record>,
+    name: impl Fn(&Record) -> String,
+    (x, y): (&str, &str),
+) -> Vec<Series> {
+    let curve = |(name, of): (String, Vec<&Record>)| {
+        let point = |record: &&Record| Some((record.number(x)?, record.number(y)?));
+        let points: Vec<(f64, f64)> = of.iter().filter_map(point).collect();
+        (!points.is_empty()).then(|| Series { name, points, dashed: !of[0].is_ours() })
+    };
+    grouped(records, name).into_iter().filter_map(curve).collect()
+}
+
+/// One group of bars for each label, with one figure of each of its records.
+pub(crate) fn bars<'a>(
+    records: impl IntoIterator<Item = &'a Record>,
+    label: impl Fn(&Record) -> String,
+    name: impl Fn(&Record) -> String,
+    figure: &str,
+) -> Vec<Group> {
+    let group = |(label, of): (String, Vec<&Record>)| {
+        let bar = |record: &&Record| Some((name(record), record.number(figure)?));
+        let bars: Vec<(String, f64)> = of.iter().filter_map(bar).collect();
+        (!bars.is_empty()).then_some(Group { label, bars })
+    };
+    grouped(records, label).into_iter().filter_map(group).collect()
+}
+
+/// A drawing of what was measured.
+pub struct Plot {
+    caption: String,
+    file: String,
+    svg: String,
+}
+
+impl Plot {
+    /// A drawing of curves; nothing if there are none.
+    pub(crate) fn of_curves(caption: &str, file: impl Into<String>, chart: &Chart) -> Option<Plot> {
+        let plot = || Plot { caption: caption.into(), file: file.into(), svg: chart.to_svg() };
+        (!chart.series.is_empty()).then(plot)
+    }
+
+    /// Likewise of bars.
+    pub(crate) fn of_bars(
+        caption: &str,
+        file: impl Into<String>,
+        chart: &BarChart,
+    ) -> Option<Plot> {
+        let plot = || Plot { caption: caption.into(), file: file.into(), svg: chart.to_svg() };
+        (!chart.groups.is_empty()).then(plot)
+    }
+}
+
+/// The axes of most charts.
+pub(crate) fn over_ranks() -> Axis {
+    Axis::new("ranks", Scale::Log2, Unit::Count)
+}
+
+/// Likewise.
+pub(crate) fn time(label: &str) -> Axis {
+    Axis::new(label, Scale::Log10, Unit::Ns)
+}
+
+/// Writes drawings into a directory, and a page that shows them.
 pub(crate) fn write_plots(title: &str, directory: &Path, plots: &[Plot]) -> Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
@@ -113,13 +115,9 @@ pub(crate) fn write_plots(title: &str, directory: &Path, plots: &[Plot]) -> Resu
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    let mut list: Vec<(&str, &str)> = Vec::new();
-    for (caption, file, svg) in plots {
-        if let Some(svg) = svg {
-            write(file, svg)?;
-            list.push((caption, file));
-        }
-    }
+    plots.iter().try_for_each(|plot| write(&plot.file, &plot.svg))?;
+    let list: Vec<(&str, &str)> =
+        plots.iter().map(|plot| (plot.caption.as_str(), plot.file.as_str())).collect();
     write("index.html", &index_html(title, &about(), &list))
 }
 
@@ -174,35 +172,6 @@ fn date(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn widest(text: &str) -> usize {
-        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
-    }
-
-    #[test]
-    fn a_wide_table_is_folded_by_columns() {
-        let header = ["ranks", "case", "barrier time", "check-in again", "release again", "cold"];
-        let mut table = plain_table(header);
-        table.add_row(["8", "fft3d", "1.2 ms", "7", "0", "13"]);
-        for width in [200, 60, 40] {
-            let text = fold_to(width, &table, 2);
-            assert!(widest(&text) <= width, "{text}");
-            assert!(header.iter().all(|name| text.contains(name)), "{text}");
-            let pieces = text.matches("fft3d").count();
-            assert_eq!(pieces, text.matches("ranks").count(), "{text}");
-            assert_eq!(pieces > 1, width < 80, "{text}");
-        }
-        assert!(widest(&fold_to(COLUMNS, &table, 2)) <= COLUMNS);
-    }
-
-    #[test]
-    fn a_cell_that_does_not_fit_is_folded() {
-        let mut table = plain_table(["what", "note"]);
-        table.add_row(["x".to_owned(), "word ".repeat(40)]);
-        let text = fold_to(COLUMNS, &table, 1);
-        assert!(widest(&text) <= COLUMNS, "{text}");
-        assert_eq!(text.matches("word").count(), 40, "{text}");
-    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

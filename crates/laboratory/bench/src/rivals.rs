@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use crate::cores::processors;
-use crate::driver::Setting;
 use crate::link::Link;
 use crate::within::output_within;
 
@@ -37,7 +36,12 @@ pub enum Rival {
     Memcached,
 }
 
+/// What a rival is called, and how its programs are made.
 struct Recipe {
+    /// The word of `--against` that it is measured for.
+    word: &'static str,
+    /// Its name in records.
+    name: &'static str,
     compiler: &'static str,
     /// The end of the names of its programs.
     library: &'static str,
@@ -46,41 +50,63 @@ struct Recipe {
 }
 
 impl Rival {
+    const ALL: [Rival; 10] = [
+        Rival::Mpich,
+        Rival::OpenMpi,
+        Rival::OpenMpiSm,
+        Rival::MpichFarside,
+        Rival::OpenMpiFarside,
+        Rival::OpenShmem,
+        Rival::Ga,
+        Rival::OpenBlas,
+        Rival::Redis,
+        Rival::Memcached,
+    ];
+
+    fn recipe(self) -> Recipe {
+        let of = |name, compiler, library, packages| {
+            let word = if self == Rival::OpenMpiSm { "openmpi" } else { name };
+            Recipe { word, name, compiler, library, packages }
+        };
+        let mpich = |name| of(name, "mpicc.mpich", "mpi", "mpich libmpich-dev");
+        let open_mpi = |name| of(name, "mpicc.openmpi", "mpi", "openmpi-bin libopenmpi-dev");
+        match self {
+            Rival::Mpich => mpich("mpich"),
+            Rival::MpichFarside => mpich("mpich+farside"),
+            Rival::OpenMpi => open_mpi("openmpi"),
+            Rival::OpenMpiSm => open_mpi("openmpi-sm"),
+            Rival::OpenMpiFarside => open_mpi("openmpi+farside"),
+            Rival::OpenShmem => {
+                Recipe { compiler: "oshcc", library: "shmem", ..open_mpi("openshmem") }
+            }
+            Rival::Ga => Recipe {
+                library: "ga",
+                packages: "libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev \
+                           liblapack-dev libblas-dev openmpi-bin libopenmpi-dev",
+                ..open_mpi("ga")
+            },
+            Rival::OpenBlas => of("openblas", "cc", "blas", "gcc libopenblas-dev"),
+            // Nothing is compiled for servers.
+            Rival::Redis => of("redis", "true", "redis", "redis-server"),
+            Rival::Memcached => of("memcached", "true", "memcached", "memcached"),
+        }
+    }
+
     /// The rivals that a word of `--against` stands for.
     pub fn parse(word: &str) -> Result<Vec<Rival>> {
-        match word {
-            "mpich" => Ok(vec![Rival::Mpich]),
-            "openmpi" => Ok(vec![Rival::OpenMpi, Rival::OpenMpiSm]),
-            "mpich+farside" => Ok(vec![Rival::MpichFarside]),
-            "openmpi+farside" => Ok(vec![Rival::OpenMpiFarside]),
-            "openshmem" => Ok(vec![Rival::OpenShmem]),
-            "ga" => Ok(vec![Rival::Ga]),
-            "openblas" => Ok(vec![Rival::OpenBlas]),
-            "redis" => Ok(vec![Rival::Redis]),
-            "memcached" => Ok(vec![Rival::Memcached]),
-            other => {
-                bail!(
-                    "there is no rival {other:?}; there are: mpich, openmpi, mpich+farside, \
-                     openmpi+farside, openshmem, ga, openblas, redis, memcached"
-                )
-            }
+        let is_meant = |rival: &Rival| rival.recipe().word == word;
+        let meant: Vec<Rival> = Rival::ALL.into_iter().filter(is_meant).collect();
+        if meant.is_empty() {
+            let mut words = Rival::ALL.map(|rival| rival.recipe().word).to_vec();
+            words.dedup();
+            bail!("there is no rival {word:?}; there are: {}", words.join(", "));
         }
+        Ok(meant)
     }
 
     /// Its name in records.
     pub fn name(self) -> &'static str {
-        match self {
-            Rival::Mpich => "mpich",
-            Rival::OpenMpi => "openmpi",
-            Rival::OpenMpiSm => "openmpi-sm",
-            Rival::MpichFarside => "mpich+farside",
-            Rival::OpenMpiFarside => "openmpi+farside",
-            Rival::OpenShmem => "openshmem",
-            Rival::Ga => "ga",
-            Rival::OpenBlas => "openblas",
-            Rival::Redis => "redis",
-            Rival::Memcached => "memcached",
-        }
+        self.recipe().name
     }
 
     /// The MPI, by its name for `farside preload`, whose one-sided calls farside takes over in it.
@@ -110,34 +136,6 @@ impl Rival {
             ],
             Rival::OpenBlas => &["openblas"],
             _ => &[],
-        }
-    }
-
-    fn recipe(self) -> Recipe {
-        let open_mpi = Recipe {
-            compiler: "mpicc.openmpi",
-            library: "mpi",
-            packages: "openmpi-bin libopenmpi-dev",
-        };
-        // Nothing is compiled for servers.
-        let server = |library, packages| Recipe { compiler: "true", library, packages };
-        match self {
-            Rival::Mpich | Rival::MpichFarside => {
-                Recipe { compiler: "mpicc.mpich", library: "mpi", packages: "mpich libmpich-dev" }
-            }
-            Rival::OpenMpi | Rival::OpenMpiSm | Rival::OpenMpiFarside => open_mpi,
-            Rival::OpenShmem => Recipe { compiler: "oshcc", library: "shmem", ..open_mpi },
-            Rival::Ga => Recipe {
-                library: "ga",
-                packages: "libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev \
-                           liblapack-dev libblas-dev openmpi-bin libopenmpi-dev",
-                ..open_mpi
-            },
-            Rival::OpenBlas => {
-                Recipe { compiler: "cc", library: "blas", packages: "gcc libopenblas-dev" }
-            }
-            Rival::Redis => server("redis", "redis-server"),
-            Rival::Memcached => server("memcached", "memcached"),
         }
     }
 
@@ -243,7 +241,7 @@ pub struct Compiled {
     farside: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 29] = [
+const SOURCES: [(&str, &str); 31] = [
     ("array_blas.c", include_str!("../rivals/array_blas.c")),
     ("array_ga.c", include_str!("../rivals/array_ga.c")),
     ("rival.h", include_str!("../rivals/rival.h")),
@@ -264,6 +262,8 @@ const SOURCES: [(&str, &str); 29] = [
     ("locks.h", include_str!("../rivals/locks.h")),
     ("locks_mpi.c", include_str!("../rivals/locks_mpi.c")),
     ("locks_shmem.c", include_str!("../rivals/locks_shmem.c")),
+    ("meet_mpi.h", include_str!("../rivals/meet_mpi.h")),
+    ("meet_shmem.h", include_str!("../rivals/meet_shmem.h")),
     ("mpi_bench.h", include_str!("../rivals/mpi_bench.h")),
     ("mpi_mpi.c", include_str!("../rivals/mpi_mpi.c")),
     ("overlap_mpi.c", include_str!("../rivals/overlap_mpi.c")),
@@ -276,13 +276,19 @@ const SOURCES: [(&str, &str); 29] = [
 ];
 
 impl Compiled {
-    pub(crate) fn new(rival: Rival, bench: &str, setting: &Setting) -> Result<Compiled> {
-        let Recipe { compiler, library, packages } = rival.recipe();
-        let program = setting.build_directory.join(format!("{bench}-{}", rival.name()));
+    /// Compiles its program for a bench into a directory; `farside` is the running program.
+    pub(crate) fn new(
+        rival: Rival,
+        bench: &str,
+        directory: &Path,
+        farside: &Path,
+    ) -> Result<Compiled> {
+        let Recipe { compiler, library, packages, .. } = rival.recipe();
+        let program = directory.join(format!("{bench}-{}", rival.name()));
         let source = format!("{bench}_{library}.c");
         let missing = format!("{compiler} is not there; on Debian: apt-get install {packages}");
         compile(Path::new(compiler), &missing, &source, rival.libraries(), &program)?;
-        Ok(Compiled { rival, program, farside: setting.program.clone() })
+        Ok(Compiled { rival, program, farside: farside.to_owned() })
     }
 
     /// Runs it, and returns what it printed.

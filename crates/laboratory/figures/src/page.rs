@@ -1,7 +1,5 @@
 //! Results as one page, without scripts or outside resources.
 
-use std::fmt::Write as _;
-
 use farside_bench::plot::escape;
 
 use crate::plots;
@@ -23,7 +21,7 @@ pub fn page(catalogue: &Catalogue, outcome: &Outcome) -> String {
     page.push_str(&tally(outcome));
     page.push_str("<dl>\n");
     for (key, value) in &outcome.about {
-        writeln!(page, "<dt>{}</dt><dd>{}</dd>", escape(key), escape(value)).expect(INFALLIBLE);
+        page += &format!("<dt>{}</dt><dd>{}</dd>\n", escape(key), escape(value));
     }
     page.push_str("</dl>\n<nav>\n<ul>\n");
     for paper in &catalogue.papers {
@@ -32,12 +30,12 @@ pub fn page(catalogue: &Catalogue, outcome: &Outcome) -> String {
             format!("<a href=\"#{anchor}\">{}</a>", escape(&figure.id))
         });
         let figures = figures.collect::<Vec<_>>().join(" ");
-        writeln!(page, "<li><b>{}</b> {figures}</li>", escape(&paper.paper)).expect(INFALLIBLE);
+        page += &format!("<li><b>{}</b> {figures}</li>\n", escape(&paper.paper));
     }
     page.push_str("</ul>\n</nav>\n<main>\n");
     for paper in &catalogue.papers {
         let (key, title) = (escape(&paper.paper), escape(&paper.title));
-        writeln!(page, "<h2>[{key}] {title}</h2>").expect(INFALLIBLE);
+        page += &format!("<h2>[{key}] {title}</h2>\n");
         for figure in &paper.figure {
             section(&mut page, paper, figure, outcome);
         }
@@ -46,14 +44,12 @@ pub fn page(catalogue: &Catalogue, outcome: &Outcome) -> String {
     page
 }
 
-const INFALLIBLE: &str = "writing to a string cannot fail";
-
 /// How many points have each verdict, as a row of numbers.
 fn tally(outcome: &Outcome) -> String {
     let mut text = "<p class=\"tally\">\n".to_owned();
     for (verdict, count) in outcome.counts() {
         let (class, name) = (class(verdict), verdict.name());
-        writeln!(text, "<span class=\"{class}\">{name}: <b>{count}</b></span>").expect(INFALLIBLE);
+        text += &format!("<span class=\"{class}\">{name}: <b>{count}</b></span>\n");
     }
     text.push_str("</p>\n");
     text
@@ -62,21 +58,21 @@ fn tally(outcome: &Outcome) -> String {
 fn section(page: &mut String, paper: &Paper, figure: &Figure, outcome: &Outcome) {
     let (anchor, name) = (anchor(paper, figure), escape(&name_of(&figure.id)));
     let title = escape(&figure.title);
-    write!(page, "<section id=\"{anchor}\">\n<h3>{name}: {title}</h3>\n").expect(INFALLIBLE);
+    *page += &format!("<section id=\"{anchor}\">\n<h3>{name}: {title}</h3>\n");
     let drawings = plots::draw(figure, outcome);
     if !drawings.is_empty() {
         page.push_str("<div class=\"plots\">\n");
         for drawing in drawings {
-            write!(page, "<figure class=\"plot\">\n{drawing}\n</figure>\n").expect(INFALLIBLE);
+            *page += &format!("<figure class=\"plot\">\n{drawing}\n</figure>\n");
         }
         page.push_str("</div>\n");
     }
     points(page, figure, outcome);
     if let Some(cause) = &figure.cause {
-        writeln!(page, "<p>{}</p>", escape(cause)).expect(INFALLIBLE);
+        *page += &format!("<p>{}</p>\n", escape(cause));
     }
     for command in outcome.commands(figure) {
-        writeln!(page, "<pre>{}</pre>", escape(&command)).expect(INFALLIBLE);
+        *page += &format!("<pre>{}</pre>\n", escape(&command));
     }
     if let Some(done) = figure.plot.as_ref().and_then(|plot| outcome.done(&plot.run)) {
         data(page, figure, done);
@@ -96,11 +92,10 @@ fn points(page: &mut String, figure: &Figure, outcome: &Outcome) {
             .note
             .as_ref()
             .map_or(String::new(), |note| format!("<br><small>{}</small>", escape(note)));
-        writeln!(
-            page,
+        *page += &format!(
             "<tr id=\"{}\"><td>{}<br><small>{}: {}</small></td><td data-is=\"paper\">{}</td>\
              <td data-is=\"predicted\">{}</td><td data-is=\"real ranks here\">{}</td>\
-             <td data-is=\"verdict\" class=\"{}\">{}{note}</td></tr>",
+             <td data-is=\"verdict\" class=\"{}\">{}{note}</td></tr>\n",
             point.id,
             escape(&point.what),
             escape(&point.at),
@@ -110,8 +105,7 @@ fn points(page: &mut String, figure: &Figure, outcome: &Outcome) {
             value(judged.real),
             class(judged.verdict),
             judged.verdict.name(),
-        )
-        .expect(INFALLIBLE);
+        );
     }
     page.push_str("</table>\n</div>\n");
 }
@@ -122,7 +116,7 @@ fn data(page: &mut String, figure: &Figure, done: &Done) {
     let keys: Vec<&String> = std::iter::once(&plot.x).chain(&plot.series).collect();
     page.push_str("<details>\n<summary>the data</summary>\n<div class=\"table\">\n<table>\n<tr>");
     for key in keys.iter().copied().chain([&plot.y]) {
-        write!(page, "<th>{}</th>", escape(key)).expect(INFALLIBLE);
+        *page += &format!("<th>{}</th>", escape(key));
     }
     page.push_str("</tr>\n");
     let wanted = |record: &&farside_bench::record::Record| {
@@ -132,7 +126,7 @@ fn data(page: &mut String, figure: &Figure, done: &Done) {
         page.push_str("<tr>");
         for key in keys.iter().copied().chain([&plot.y]) {
             let text = record.text(key).unwrap_or("-".into());
-            write!(page, "<td>{}</td>", escape(&text)).expect(INFALLIBLE);
+            *page += &format!("<td>{}</td>", escape(&text));
         }
         page.push_str("</tr>\n");
     }

@@ -1,7 +1,6 @@
 //! Results as JSON and Markdown.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use farside_bench::plot;
@@ -170,9 +169,8 @@ impl Outcome {
     pub fn verdicts(&self, catalogue: &Catalogue) -> String {
         let mut text = format!("{}\n", fill(&self.summary()));
         for paper in &catalogue.papers {
-            write!(text, "\n| [{}] | paper | predicted | verdict |\n", paper.paper)
-                .and_then(|()| writeln!(text, "| --- | --- | --- | --- |"))
-                .expect(INFALLIBLE);
+            text += &format!("\n| [{}] | paper | predicted | verdict |\n", paper.paper);
+            text += "| --- | --- | --- | --- |\n";
             for (_, _, point) in catalogue.points().filter(|(known, ..)| known.paper == paper.paper)
             {
                 let Some(judged) = self.judged(&point.id) else { continue };
@@ -180,8 +178,7 @@ impl Outcome {
                     judged.predicted.map_or("-".into(), |value| show(point.unit, value));
                 let name = judged.verdict.name();
                 let published = published(point);
-                writeln!(text, "| `{}` | {published} | {predicted} | {name} |", point.id)
-                    .expect(INFALLIBLE);
+                text += &format!("| `{}` | {published} | {predicted} | {name} |\n", point.id);
             }
         }
         text
@@ -191,24 +188,23 @@ impl Outcome {
     pub fn markdown(&self, catalogue: &Catalogue) -> String {
         let mut text = format!("# The published figures\n\n{}\n\n", fill(&self.summary()));
         for (key, value) in &self.about {
-            writeln!(text, "- {key}: {value}").expect(INFALLIBLE);
+            text += &format!("- {key}: {value}\n");
         }
         for paper in &catalogue.papers {
-            writeln!(text, "\n## [{}] {}", paper.paper, paper.title).expect(INFALLIBLE);
+            text += &format!("\n## [{}] {}\n", paper.paper, paper.title);
             for figure in &paper.figure {
-                write!(text, "\n### {}: {}\n\n", name_of(&figure.id), figure.title)
-                    .expect(INFALLIBLE);
+                text += &format!("\n### {}: {}\n\n", name_of(&figure.id), figure.title);
                 text.push_str("| what | paper | predicted | real ranks here | verdict |\n");
                 text.push_str("| --- | --- | --- | --- | --- |\n");
                 for point in &figure.point {
                     let Some(judged) = self.judged(&point.id) else { continue };
-                    writeln!(text, "{}", row(point, judged)).expect(INFALLIBLE);
+                    text += &format!("{}\n", row(point, judged));
                 }
                 if let Some(cause) = &figure.cause {
-                    write!(text, "\n{}\n", fill(cause)).expect(INFALLIBLE);
+                    text += &format!("\n{}\n", fill(cause));
                 }
                 for command in self.commands(figure) {
-                    write!(text, "\n    {command}\n").expect(INFALLIBLE);
+                    text += &format!("\n    {command}\n");
                 }
             }
         }
@@ -228,8 +224,6 @@ impl Outcome {
         done.map(|done| done.command.clone()).collect()
     }
 }
-
-const INFALLIBLE: &str = "writing to a string cannot fail";
 
 fn evaluate(measure: &Measure, compare: Compare, runs: &[Done]) -> Result<f64> {
     let done = runs.iter().find(|done| done.id == measure.run);

@@ -427,22 +427,9 @@ pub(crate) fn help() -> String {
 }
 
 pub(crate) fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
-    let known = |flag: &str| FLAGS.iter().any(|known| known.name == flag);
     let (mut plan, mut designs) =
         (Plan::default(), vec!["direct".to_owned(), "two-sided".to_owned()]);
-    let mut words = arguments.iter();
-    while let Some(flag) = words.next() {
-        let (flag, value) = match flag.split_once('=') {
-            Some((flag, value)) => (flag, Some(value.to_owned())),
-            None => (flag.as_str(), words.next().cloned()),
-        };
-        if !known(flag) {
-            return Err(Error::InvalidArgument(format!(
-                "lu has no option {flag}; there are: {}",
-                Flag::names(&FLAGS)
-            )));
-        }
-        let value = value.ok_or_else(|| Error::InvalidArgument(format!("{flag} needs a value")))?;
+    Flag::read("lu", &FLAGS, arguments, |flag, value| {
         let bad = || Error::InvalidArgument(format!("{value:?} is not a value for {flag}"));
         match flag {
             "--size" => plan.size = value.parse().map_err(|_| bad())?,
@@ -456,7 +443,8 @@ pub(crate) fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
             "--design" => designs = value.split(',').map(str::to_owned).collect(),
             _ => return Err(bad()),
         }
-    }
+        Ok(())
+    })?;
     Ok((plan, designs))
 }
 

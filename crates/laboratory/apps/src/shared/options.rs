@@ -203,31 +203,8 @@ impl Options {
     /// Reads the arguments of a program.
     pub fn parse(program: Program, arguments: &[String]) -> Result<Options> {
         let mut options = Options::new(program);
-        let mut rest = arguments.iter();
-        while let Some(name) = rest.next() {
-            let flag = name.split('=').next().unwrap_or(name);
-            if !FLAGS.iter().any(|known| known.name == flag) {
-                let names = Flag::names(&FLAGS);
-                return Err(Error::InvalidArgument(format!(
-                    "{} has no option {flag}; there are: {names}",
-                    program.name()
-                )));
-            }
-            if ["--check-races", "--check-loads", "--stats"].contains(&flag) {
-                options.check_races |= flag == "--check-races";
-                options.check_loads |= flag == "--check-loads";
-                options.stats |= flag == "--stats";
-                continue;
-            }
-            let value = match name.split_once('=') {
-                Some((_, value)) => value.to_owned(),
-                None => rest
-                    .next()
-                    .cloned()
-                    .ok_or_else(|| Error::InvalidArgument(format!("{flag} needs a value")))?,
-            };
-            options.set(flag, &value)?;
-        }
+        let set = |flag: &str, value: &str| options.set(flag, value);
+        Flag::read(program.name(), &FLAGS, arguments, set)?;
         Ok(options)
     }
 
@@ -257,6 +234,9 @@ impl Options {
             "--notice-ns" => self.prices.notice_ns = number()?,
             "--byte-ps" => self.prices.byte_ps = number()?,
             "--plot" => self.plot = Some(value.to_owned()),
+            "--check-races" => self.check_races = true,
+            "--check-loads" => self.check_loads = true,
+            "--stats" => self.stats = true,
             _ => return Err(bad()),
         }
         Ok(())

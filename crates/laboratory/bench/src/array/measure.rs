@@ -4,7 +4,7 @@ use farside::array::{Builder, Completion, Distribution};
 use farside::{Error, GlobalArray, Rank, Result, World};
 
 use super::{COMPLETIONS, Plan, Shape};
-use crate::driver::sample;
+use crate::driver::{peer_of_first, sample};
 use crate::timing::measure;
 
 /// As often as \[ARMCI03\] did it.
@@ -86,8 +86,7 @@ fn sync(world: &World, completion: Completion) -> Result<f64> {
 fn patches(world: &World, plan: &Plan, shape: Shape) -> Result<Vec<String>> {
     let Shape { rows, columns } = shape;
     let array = rows_array(world, rows, 2 * columns)?;
-    let topology = world.topology();
-    let target = world.ranks().find(|&rank| !topology.same_node(rank, Rank(0))).unwrap_or(Rank(1));
+    let target = peer_of_first(world);
     let start = target.index() * rows;
     let patch = [start..start + rows, columns / 2..columns / 2 + columns];
     let mut data = vec![0.0; rows * columns];

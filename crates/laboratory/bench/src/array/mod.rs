@@ -11,20 +11,22 @@
 //!   its own, in one process with as many threads, at most one for each processor.
 
 mod measure;
-mod report;
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use farside::World;
 use farside::array::Completion;
 use farside::fence::Style;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, Bench, Fold, Jobs, Layout, SLACK, Setting};
+use crate::plot::{Axis, Chart, Scale, Unit};
+use crate::record::Record;
+use crate::report::{Plot, all_ranks, curves, of_case, over_ranks, time};
 use crate::rivals::Rival;
-
-pub use report::{plot, tables};
+use crate::table::{Columns, alike, ratio, times};
 
 const CASES: [&str; 5] = ["sync", "put", "get", "accumulate", "matmul"];
 const COMPLETIONS: [Completion; 3] = [
@@ -73,14 +75,10 @@ impl std::fmt::Display for Shape {
 /// What one job of one system measures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
-    /// For how long each.
-    pub time: Duration,
-    /// Which cases.
-    pub cases: Vec<String>,
-    /// Which patches.
-    pub shapes: Vec<Shape>,
-    /// The order of the matrices.
-    pub size: usize,
+    time: Duration,
+    cases: Vec<String>,
+    shapes: Vec<Shape>,
+    size: usize,
 }
 
 impl driver::Plan for Plan {
@@ -112,10 +110,6 @@ impl driver::Plan for Plan {
             + 2 * SLACK
     }
 
-    fn label(&self) -> String {
-        String::new()
-    }
-
     fn run(&self, world: &World) -> farside::Result<Vec<String>> {
         measure::run(world, self)
     }
@@ -133,57 +127,110 @@ impl driver::Plan for Plan {
     }
 }
 
-/// What to measure, all in all.
-#[derive(Debug, Clone)]
+/// What the command line asks for.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  farside bench array --ranks 2,8,16 --against ga\n  farside bench \
+                  array --sim myrinet-2000 --ranks 2,4,8,16 --cases sync --plot plots"
+)]
 pub struct Options {
-    /// What every bench is told.
-    pub setting: Setting,
-    /// Which cases; all if empty.
-    pub cases: Vec<String>,
-    /// Which patches.
-    pub shapes: Vec<Shape>,
-    /// The order of the matrices.
-    pub size: usize,
+    /// Which cases: sync (combined, allfence, allfence-confirmed), put, get, accumulate, matmul;
+    /// all by default
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    /// Which patches, in rows and columns of doubles
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1x8,64x8,1x8192,1x131072,512x256",
+        value_name = "ROWSxCOLUMNS,…"
+    )]
+    shapes: Vec<String>,
+    /// The order of the matrices that are multiplied
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    size: usize,
 }
 
-/// Measures.
-pub fn run(options: &Options) -> Result<Findings> {
-    options.setting.check(2)?;
-    let cases = driver::choose(&options.cases, &CASES)?;
-    ensure!(
-        (1..=1 << 15).contains(&options.size),
-        "matrices of order {} are not measured",
-        options.size
-    );
-    let plan = Plan {
-        time: options.setting.time,
-        cases,
-        shapes: options.shapes.clone(),
-        size: options.size,
-    };
-    driver::run(&options.setting, &AtRanks::all(&options.setting, &plan), &[])
+impl Bench for Options {
+    type Plan = Plan;
+
+    const RANKS: Option<&'static str> = Some("2,8,16");
+
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Plan>> {
+        setting.check(2)?;
+        let cases = driver::choose(&self.cases, &CASES)?;
+        ensure!(
+            (1..=1 << 15).contains(&self.size),
+            "matrices of order {} are not measured",
+            self.size
+        );
+        let shapes = self.shapes.iter().map(|text| Shape::parse(text)).collect::<Result<_>>()?;
+        let plan = Plan { time: setting.time, cases, shapes, size: self.size };
+        Ok(Jobs::everywhere(setting, [plan]))
+    }
+
+    /// With how many times faster each is than the best rival.
+    fn table(records: &[Record]) -> String {
+        let rate = |record: &Record| {
+            let mut rates = ["bytes_per_s", "flop_per_s"].into_iter();
+            rates.find_map(|name| Some(Unit::of(name).format(record.number(name)?)))
+        };
+        let rivals = |own: &Record| alike(records, own, &["ranks", "case", "shape"]);
+        Columns::of(&["ranks", "case", "shape"])
+            .figures(&[("bytes", "bytes")])
+            .texts(&["system", "algorithm"])
+            .figures(&[("time", "median_ns")])
+            .cell("rate", rate)
+            .cell("ratio", |own| ratio(own, rivals(own), "median_ns").map(times))
+            .table(6, records)
+    }
+
+    fn plots(records: &[Record]) -> Vec<Plot> {
+        let name = |record: &Record| match record.text("algorithm") {
+            Some(algorithm) => format!("{} {algorithm}", record.system),
+            None => record.system.clone(),
+        };
+        let by_ranks = |case: &str, caption: &str, title: &str, subtitle: &str| {
+            let chart = Chart {
+                title: title.into(),
+                subtitle: subtitle.into(),
+                x: over_ranks(),
+                y: time("time"),
+                series: curves(of_case(records, case), name, ("ranks", "median_ns")),
+            };
+            Plot::of_curves(caption, format!("array-{case}.svg"), &chart)
+        };
+        let after =
+            "after each rank has written to all others; lower is better ([ARMCI03] figure 7a)";
+        let mut plots = vec![
+            by_ranks("sync", "sync of an array", "Sync of an array", after),
+            by_ranks("matmul", "matrix product", "Matrix product", "lower is better"),
+        ];
+        for case in ["put", "get", "accumulate"] {
+            for ranks in all_ranks(records) {
+                let chosen = of_case(records, case).into_iter().filter(|it| it.ranks == ranks);
+                let chart = Chart {
+                    title: format!("Patches: {case}, {ranks} ranks"),
+                    subtitle: "higher is better".into(),
+                    x: Axis::new("bytes", Scale::Log2, Unit::Bytes),
+                    y: Axis::new("bandwidth", Scale::Log10, Unit::BytesPerS),
+                    series: curves(chosen, name, ("bytes", "bytes_per_s")),
+                };
+                let caption = format!("{case}, {ranks} ranks");
+                plots.push(Plot::of_curves(&caption, format!("array-{case}-{ranks}.svg"), &chart));
+            }
+        }
+        plots.into_iter().flatten().collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Plan as _;
-    use crate::machine::Machine;
-    use crate::record::Record;
-    use farside::sim::Profile;
+    use crate::command::records_of;
 
     #[test]
-    fn a_plan_survives_the_command_line() {
-        let plan = Plan {
-            time: Duration::from_millis(20),
-            cases: vec!["sync".to_owned(), "matmul".to_owned()],
-            shapes: ["64x8", "1x131072"].map(|shape| Shape::parse(shape).unwrap()).to_vec(),
-            size: 256,
-        };
-        assert_eq!(plan.arguments(), ["20", "sync,matmul", "64x8,1x131072", "256"]);
-        let json = serde_json::to_string(&plan).unwrap();
-        let read: Plan = driver::plan(&[json]).unwrap();
-        assert_eq!(read.arguments(), plan.arguments());
+    fn what_is_no_shape_is_named() {
         for bad in ["64", "0x1", "ax2", "99999x99999"] {
             assert!(Shape::parse(bad).unwrap_err().to_string().contains(bad), "{bad}");
         }
@@ -191,26 +238,10 @@ mod tests {
 
     #[test]
     fn the_combined_sync_wins_more_with_every_doubling() {
-        let machine =
-            Machine { profile: Profile::load("myrinet-2000").unwrap(), topology: None, seed: 1 };
-        let setting = Setting {
-            nodes: None,
-            link: None,
-            servers: Vec::new(),
-            provider: None,
-            ranks: vec![4, 8, 16],
-            against: Vec::new(),
-            time: Duration::from_millis(1),
-            rounds: 1,
-            program: "none".into(),
-            sim: Some(machine),
-            build_directory: "none".into(),
-            progress: false,
-        };
-        let cases = vec!["sync".to_owned(), "put".to_owned()];
-        let options =
-            Options { setting, cases, shapes: vec![Shape { rows: 4, columns: 8 }], size: 16 };
-        let records = run(&options).unwrap().records;
+        let records = records_of(
+            "array --sim myrinet-2000 --ranks 4,8,16 --cases sync,put --shapes 4x8 --time 1 \
+             --rounds 1",
+        );
         let ns = |ranks: usize, algorithm: &str| {
             let is = |record: &&Record| {
                 record.ranks == ranks && record.attribute("algorithm") == Some(algorithm.into())

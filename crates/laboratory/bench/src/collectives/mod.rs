@@ -3,18 +3,22 @@
 
 mod measure;
 mod pipeline;
-mod report;
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use clap::Args;
 use farside::World;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting, left_out};
+use crate::driver::{
+    self, AtRanks, Bench, FARSIDE, Fold, Jobs, Layout, SLACK, Setting, left_out, parse_sizes,
+};
+use crate::plot::{Axis, Chart, Scale, Unit};
+use crate::record::Record;
+use crate::report::{Plot, all_ranks, curves, of_case, over_ranks, time};
 use crate::rivals::Rival;
-
-pub use report::{plot, tables};
+use crate::table::Pivot;
 
 const CASES: [&str; 7] =
     [BROADCAST, REDUCE, ALL_REDUCE, ALL_GATHER, ALL_TO_ALL, ALL_TO_ALL_PUTS, PIPELINE];
@@ -31,12 +35,10 @@ const BYTES_MAX: usize = 64 << 20;
 /// What one job of one system measures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
-    /// For how long each.
-    pub time: Duration,
-    /// Which case.
-    pub case: String,
+    time: Duration,
+    case: String,
     /// What a rank has in hand when a collective is over, in bytes.
-    pub bytes: usize,
+    bytes: usize,
 }
 
 impl driver::Plan for Plan {
@@ -75,47 +77,95 @@ fn is_divided(case: &str) -> bool {
     [ALL_GATHER, ALL_TO_ALL, ALL_TO_ALL_PUTS].contains(&case)
 }
 
-/// What to measure, all in all.
-#[derive(Debug, Clone)]
+/// What the command line asks for.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  farside bench collectives --ranks 2,8,16 --against \
+                  mpich,openmpi,openshmem\n  farside bench collectives --cases pipeline \
+                  --against openshmem\n  farside bench collectives --nodes 2 --against openmpi")]
 pub struct Options {
-    /// What every bench is told.
-    pub setting: Setting,
-    /// Which cases; all if empty.
-    pub cases: Vec<String>,
-    /// At which sizes, in bytes.
-    pub sizes: Vec<usize>,
+    /// Which cases: broadcast, reduce, all_reduce, all_gather, all_to_all, all_to_all_puts (by
+    /// puts and one synchronization), pipeline; all by default
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    /// At which sizes of what a rank has in hand in the end
+    #[arg(long, value_delimiter = ',', default_value = "8,1K,64K,1M,16M", value_name = "BYTES,…")]
+    sizes: Vec<String>,
 }
 
-/// Measures.
-pub fn run(options: &Options) -> Result<Findings> {
-    // Open MPI's component for shared memory is one of windows, and has no part in collectives.
-    let mut setting = options.setting.clone();
-    setting.against.retain(|&rival| rival != Rival::OpenMpiSm);
-    setting.check(2)?;
-    setting.check_one_server()?;
-    for &bytes in &options.sizes {
-        ensure!(
-            bytes >= 8 && bytes.is_multiple_of(8) && bytes <= BYTES_MAX,
-            "{bytes} bytes are not measured here: expected a multiple of 8 up to {BYTES_MAX}"
-        );
-    }
-    let (mut plans, mut too_short) = (Vec::new(), Vec::new());
-    for case in driver::choose(&options.cases, &CASES)? {
-        let sizes = if case == PIPELINE { &[8][..] } else { &options.sizes };
-        for &bytes in sizes {
-            for &ranks in &setting.ranks {
-                let plan = Plan { time: setting.time, case: case.clone(), bytes };
-                match is_divided(&case) && !bytes.is_multiple_of(8 * ranks as usize) {
-                    false => plans.push(AtRanks { ranks, plan }),
-                    true => {
-                        let what = [format!("{case} of {bytes} bytes")];
-                        too_short.push(left_out(&what, ranks, "no word for each"));
+impl Bench for Options {
+    type Plan = Plan;
+
+    const RANKS: Option<&'static str> = Some("2,8");
+
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Plan>> {
+        // Open MPI's component for shared memory is one of windows, and has no part in collectives.
+        setting.against.retain(|&rival| rival != Rival::OpenMpiSm);
+        setting.check(2)?;
+        setting.check_one_server()?;
+        let sizes = parse_sizes(&self.sizes)?;
+        for &bytes in &sizes {
+            ensure!(
+                bytes >= 8 && bytes.is_multiple_of(8) && bytes <= BYTES_MAX,
+                "{bytes} bytes are not measured here: expected a multiple of 8 up to {BYTES_MAX}"
+            );
+        }
+        let mut jobs = Jobs { plans: Vec::new(), left_out: Vec::new() };
+        for case in driver::choose(&self.cases, &CASES)? {
+            let sizes = if case == PIPELINE { &[8][..] } else { &sizes };
+            for &bytes in sizes {
+                for &ranks in &setting.ranks {
+                    let plan = Plan { time: setting.time, case: case.clone(), bytes };
+                    match is_divided(&case) && !bytes.is_multiple_of(8 * ranks as usize) {
+                        false => jobs.plans.push(AtRanks { ranks, plan }),
+                        true => {
+                            let what = [format!("{case} of {bytes} bytes")];
+                            jobs.left_out.push(left_out(&what, ranks, "no word for each"));
+                        }
                     }
                 }
             }
         }
+        Ok(jobs)
     }
-    driver::run(&setting, &plans, &too_short)
+
+    /// With how many times faster farside is than the best rival.
+    fn table(records: &[Record]) -> String {
+        let pivot = Pivot {
+            rows: &["ranks", "case", "bytes"],
+            column: &|record| record.system.clone(),
+            figure: "median_ns",
+            ratio_for: Some(FARSIDE),
+        };
+        pivot.table(records)
+    }
+
+    fn plots(records: &[Record]) -> Vec<Plot> {
+        let system = |record: &Record| record.system.clone();
+        let by_size = |(case, ranks): (&str, usize)| {
+            let chosen = of_case(records, case).into_iter().filter(|record| record.ranks == ranks);
+            let caption = format!("{case}, {ranks} ranks");
+            let chart = Chart {
+                title: caption.clone(),
+                subtitle: "lower is better".into(),
+                x: Axis::new("what a rank has in the end", Scale::Log2, Unit::Bytes),
+                y: time("time"),
+                series: curves(chosen, system, ("bytes", "median_ns")),
+            };
+            Plot::of_curves(&caption, format!("collectives-{case}-{ranks}.svg"), &chart)
+        };
+        let sized = CASES.into_iter().filter(|&case| case != PIPELINE);
+        let places =
+            sized.flat_map(|case| all_ranks(records).into_iter().map(move |it| (case, it)));
+        let wavefront = Chart {
+            title: "A wavefront through all ranks".into(),
+            subtitle: "one value and one signal at a time; lower is better".into(),
+            x: over_ranks(),
+            y: time("time of a sweep"),
+            series: curves(of_case(records, PIPELINE), system, ("ranks", "median_ns")),
+        };
+        let wavefront = Plot::of_curves(PIPELINE, "collectives-pipeline.svg", &wavefront);
+        places.filter_map(by_size).chain(wavefront).collect()
+    }
 }
 
 #[cfg(test)]
@@ -125,13 +175,6 @@ mod tests {
 
     fn plan(case: &str) -> Plan {
         Plan { time: Duration::from_millis(5), case: case.to_owned(), bytes: 240 }
-    }
-
-    #[test]
-    fn a_plan_survives_the_command_line() {
-        let json = serde_json::to_string(&plan(REDUCE)).unwrap();
-        let read: Plan = driver::plan(&[json]).unwrap();
-        assert_eq!(read.arguments(), ["5", "reduce", "240"]);
     }
 
     #[test]

@@ -17,21 +17,23 @@
 
 mod measure;
 mod mix;
-mod report;
 mod servers;
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::Args;
 use farside::World;
 use farside::map::Synchronization;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, Bench, Fold, Jobs, Layout, SLACK, Setting};
+use crate::plot::{Axis, Chart, Scale, Unit};
+use crate::record::Record;
+use crate::report::{Plot, curves, name_by, of_case, over_ranks, text_of, time};
 use crate::rivals::Rival;
-
-pub use report::{plot, tables};
+use crate::table::{Columns, alike, grouped, ratio, times};
 
 const CASES: [&str; 6] = ["volume", "integers", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"];
 
@@ -39,18 +41,15 @@ const CASES: [&str; 6] = ["volume", "integers", "ycsb-a", "ycsb-b", "ycsb-c", "y
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long each, on real ranks.
-    pub time: Duration,
-    /// Which cases.
-    pub cases: Vec<String>,
+    time: Duration,
+    cases: Vec<String>,
     /// How many of a hundred operations on one volume are inserts.
-    pub writers_pct: Vec<f64>,
+    writers_pct: Vec<f64>,
     /// How often each rank, in virtual time; zero on real ranks.
-    pub operations: u64,
-    /// How many keys there are.
-    pub keys: u64,
-    /// Which synchronizations.
+    operations: u64,
+    keys: u64,
     #[serde(with = "names")]
-    pub locks: Vec<Synchronization>,
+    locks: Vec<Synchronization>,
 }
 
 mod names {
@@ -115,10 +114,6 @@ impl driver::Plan for Plan {
             + 2 * SLACK
     }
 
-    fn label(&self) -> String {
-        String::new()
-    }
-
     fn run(&self, world: &World) -> farside::Result<Vec<String>> {
         measure::run(world, self)
     }
@@ -138,54 +133,133 @@ impl driver::Plan for Plan {
     }
 }
 
-/// What to measure, all in all.
-#[derive(Debug, Clone)]
+/// What the command line asks for.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  farside bench dht --ranks 2 --cases ycsb-a,ycsb-b,ycsb-c,ycsb-f \
+                  --against redis,memcached\n  farside bench dht --sim aries-xc30 --ranks \
+                  16,64,256,1024 --cases integers --plot plots"
+)]
 pub struct Options {
-    /// What every bench is told.
-    pub setting: Setting,
-    /// Which cases; all if empty.
-    pub cases: Vec<String>,
-    /// Which synchronizations.
-    pub locks: Vec<Synchronization>,
-    /// How many of a hundred operations on one volume are inserts.
-    pub writers_pct: Vec<f64>,
-    /// How often each rank, in virtual time.
-    pub operations: u64,
-    /// How many keys there are.
-    pub keys: u64,
+    /// Which cases: volume, integers, ycsb-a, ycsb-b, ycsb-c, ycsb-f; all by default
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    /// How ranks keep out of each other's way: atomics, fompi-rw, rma-rw, default-rw; all by
+    /// default
+    #[arg(long, value_delimiter = ',', value_name = "LOCK,…")]
+    locks: Vec<String>,
+    /// How many of a hundred operations on one volume are inserts
+    #[arg(long, value_delimiter = ',', default_value = "0,2,5,20", value_name = "PERCENT,…")]
+    writers: Vec<f64>,
+    /// How many operations each rank does in virtual time, where --time does not count
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    operations: u64,
+    /// How many keys there are
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    keys: u64,
 }
 
-/// Measures.
-pub fn run(options: &Options) -> Result<Findings> {
-    let setting = &options.setting;
-    setting.check(2)?;
-    let cases = driver::choose(&options.cases, &CASES)?;
-    ensure!(options.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
-    ensure!((1..=1 << 32).contains(&options.keys), "{} keys are not measured", options.keys);
-    for pct in &options.writers_pct {
-        ensure!((0.0..=100.0).contains(pct), "{pct} % writers are not a fraction; use 0 to 100");
+impl Bench for Options {
+    type Plan = Plan;
+
+    const RANKS: Option<&'static str> = Some("2");
+    const TIME_MS: u64 = 100;
+
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Plan>> {
+        setting.check(2)?;
+        let cases = driver::choose(&self.cases, &CASES)?;
+        let locks = match &self.locks[..] {
+            [] => Synchronization::all(),
+            names => names.iter().map(|name| lock(name)).collect::<Result<_>>()?,
+        };
+        ensure!(self.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
+        ensure!((1..=1 << 32).contains(&self.keys), "{} keys are not measured", self.keys);
+        for pct in &self.writers {
+            ensure!(
+                (0.0..=100.0).contains(pct),
+                "{pct} % writers are not a fraction; use 0 to 100"
+            );
+        }
+        let plan = Plan {
+            time: setting.time,
+            cases,
+            writers_pct: self.writers.clone(),
+            operations: if setting.sim.is_some() { self.operations } else { 0 },
+            keys: self.keys,
+            locks,
+        };
+        Ok(Jobs::everywhere(setting, [plan]))
     }
-    let operations = if setting.sim.is_some() { options.operations } else { 0 };
-    let plan = Plan {
-        time: setting.time,
-        cases,
-        writers_pct: options.writers_pct.clone(),
-        operations,
-        keys: options.keys,
-        locks: options.locks.clone(),
-    };
-    driver::run(setting, &AtRanks::all(setting, &plan), &[])
+
+    /// With how many times more each does than the best rival, and than the same rival that waits
+    /// for each answer.
+    fn table(records: &[Record]) -> String {
+        let ratio = |own: &Record, lock: &str| {
+            let others = alike(records, own, &["ranks", "case"]);
+            let others = others.into_iter().filter(|it| text_of(it, "lock") == lock);
+            ratio(own, others, "per_s").map(times)
+        };
+        Columns::of(&["ranks", "case"])
+            .cell("writers", |record| Some(format!("{} %", record.text("writers_pct")?)))
+            .texts(&["system", "lock"])
+            .figures(&[("time", "median_ns"), ("throughput", "per_s"), ("total", "total_ns")])
+            .cell("against pipelined", |own| ratio(own, "pipelined"))
+            .cell("single", |own| ratio(own, "single"))
+            .table(5, records)
+    }
+
+    /// The time of all operations on one volume as in figure 6 of \[RMALOCK16\], and the throughput
+    /// of the mixes.
+    fn plots(records: &[Record]) -> Vec<Plot> {
+        let mut plots = Vec::new();
+        for case in CASES {
+            for (pct, of) in grouped(of_case(records, case), |record| record.text("writers_pct")) {
+                let is_total = mix::is_of_one_volume(case);
+                let (figure, y, subtitle) = match is_total {
+                    true => (
+                        "total_ns",
+                        time("time of all operations"),
+                        "lower is better ([RMALOCK16] figure 6)",
+                    ),
+                    false => (
+                        "per_s",
+                        Axis::new("operations of all ranks", Scale::Log10, Unit::PerS),
+                        "higher is better",
+                    ),
+                };
+                let pct = pct.unwrap_or_default();
+                let (title, file) = match (is_total, case) {
+                    (false, _) => (format!("Hash table: {case}"), format!("dht-{case}.svg")),
+                    (_, "volume") => {
+                        (format!("One volume, {pct} % inserts"), format!("dht-{case}-{pct}.svg"))
+                    }
+                    _ => (
+                        format!("One volume of integers, {pct} % inserts"),
+                        format!("dht-{case}-{pct}.svg"),
+                    ),
+                };
+                let chart = Chart {
+                    title: title.clone(),
+                    subtitle: subtitle.into(),
+                    x: over_ranks(),
+                    y,
+                    series: curves(of, name_by("lock"), ("ranks", figure)),
+                };
+                plots.extend(Plot::of_curves(&title, file, &chart));
+            }
+        }
+        plots
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::records_of;
     use crate::driver::Plan as _;
-    use crate::machine::Machine;
-    use farside::sim::Profile;
 
     #[test]
-    fn a_plan_survives_the_command_line() {
+    fn rivals_have_no_volume_that_all_use() {
         let plan = Plan {
             time: Duration::from_millis(20),
             cases: vec!["volume".to_owned(), "ycsb-a".to_owned()],
@@ -194,42 +268,17 @@ mod tests {
             keys: 100,
             locks: ["atomics", "rma-rw"].map(|name| lock(name).unwrap()).to_vec(),
         };
-        let json = serde_json::to_string(&plan).unwrap();
-        let read: Plan = driver::plan(&[json]).unwrap();
-        assert_eq!(read.locks, plan.locks);
-        assert_eq!(read.runs(), [("volume", Some(0.0)), ("volume", Some(2.5)), ("ycsb-a", None)]);
+        assert_eq!(plan.runs(), [("volume", Some(0.0)), ("volume", Some(2.5)), ("ycsb-a", None)]);
         assert!(lock("luck").unwrap_err().to_string().contains("rma-rw"));
         assert!(plan.for_rival(Rival::Redis, false).is_some_and(|plan| plan.cases == ["ycsb-a"]));
     }
 
     #[test]
     fn every_case_is_measured_in_virtual_time() {
-        let machine =
-            Machine { profile: Profile::load("aries-xc30").unwrap(), topology: None, seed: 1 };
-        let setting = Setting {
-            nodes: None,
-            link: None,
-            servers: Vec::new(),
-            provider: None,
-            ranks: vec![18],
-            against: Vec::new(),
-            time: Duration::from_millis(1),
-            rounds: 1,
-            program: "none".into(),
-            sim: Some(machine),
-            build_directory: "none".into(),
-            progress: false,
-        };
-        let locks = Synchronization::all();
-        let options = Options {
-            setting,
-            cases: Vec::new(),
-            locks,
-            writers_pct: vec![0.0, 20.0],
-            operations: 20,
-            keys: 500,
-        };
-        let records = run(&options).unwrap().records;
+        let records = records_of(
+            "dht --sim aries-xc30 --ranks 18 --writers 0,20 --operations 20 --keys 500 --time 1 \
+             --rounds 1",
+        );
         assert_eq!(records.len(), Synchronization::all().len() * (2 * 2 + 4));
         for record in &records {
             assert!(

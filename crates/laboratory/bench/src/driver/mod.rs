@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use farside::World;
+use clap::Args;
+use farside::{Rank, World};
+use farside_job::parse_bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +20,7 @@ use crate::cores::Cores;
 use crate::link::Link;
 use crate::machine::Machine;
 use crate::record::Record;
+use crate::report::Plot;
 use crate::rivals::Rival;
 
 use self::samples::Samples;
@@ -32,6 +35,7 @@ const USUAL_SERVER: &str = "nic";
 pub const OFI: &str = "ofi";
 /// How long a job may take beyond what it measures.
 pub const SLACK: Duration = Duration::from_secs(60);
+
 /// What every bench is told.
 #[derive(Debug, Clone)]
 pub struct Setting {
@@ -128,6 +132,59 @@ impl Setting {
     }
 }
 
+/// A bench: what its command line asks for, which jobs that makes, and how results are shown.
+pub trait Bench: Args {
+    /// What one job measures.
+    type Plan: Plan;
+    /// At how many ranks unless that is said: a list, or, without one, 2, 4 and 8, or one rank on
+    /// each node.
+    const RANKS: Option<&'static str>;
+    /// What the help says of that.
+    const RANKS_HELP: &'static str = "At how many ranks";
+    /// How long a case is measured unless another time is asked for, in milliseconds.
+    const TIME_MS: u64 = 20;
+    /// Whether several numbers of nodes can be asked for.
+    const TAKES_SEVERAL_NODES: bool = false;
+
+    /// The jobs for a setting, which is refused or completed first.
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Self::Plan>>;
+    /// Measures.
+    fn measure(&self, mut setting: Setting) -> Result<Findings> {
+        let jobs = self.jobs(&mut setting)?;
+        run(&setting, &jobs)
+    }
+    /// The results as tables.
+    fn table(records: &[Record]) -> String;
+    /// The results as drawings.
+    fn plots(records: &[Record]) -> Vec<Plot>;
+}
+
+/// The jobs of a bench, and what was asked for and is in none of them.
+#[derive(Debug)]
+pub struct Jobs<P> {
+    /// The plans, each with its number of ranks.
+    pub plans: Vec<AtRanks<P>>,
+    /// What was left out, and why.
+    pub left_out: Vec<String>,
+}
+
+impl<P: Clone> Jobs<P> {
+    /// Each of some plans at all numbers of ranks of a setting.
+    pub fn everywhere(setting: &Setting, plans: impl IntoIterator<Item = P>) -> Jobs<P> {
+        let at_all = |plan: P| {
+            let at = move |&ranks: &u32| AtRanks { ranks, plan: plan.clone() };
+            setting.ranks.iter().map(at)
+        };
+        Jobs { plans: plans.into_iter().flat_map(at_all).collect(), left_out: Vec::new() }
+    }
+}
+
+/// The rank that rank 0 does everything to: on another node if there is one.
+pub(crate) fn peer_of_first(world: &World) -> Rank {
+    let topology = world.topology();
+    world.ranks().find(|&rank| !topology.same_node(rank, Rank(0))).unwrap_or(Rank(1))
+}
+
 /// Of the cases asked for, those that exist, or all; a case that does not exist is an error.
 pub fn choose(asked: &[String], all: &[&str]) -> Result<Vec<String>> {
     if asked.is_empty() {
@@ -168,7 +225,9 @@ pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
     /// How long a job may take.
     fn deadline(&self) -> Duration;
     /// What distinguishes it from the other plans, for people who wait.
-    fn label(&self) -> String;
+    fn label(&self) -> String {
+        String::new()
+    }
     /// Runs it as a rank; rank 0 returns the samples.
     fn run(&self, world: &World) -> farside::Result<Vec<String>>;
     /// Runs it with bare instructions, or, between nodes, with bare datagrams.
@@ -191,7 +250,9 @@ pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
         ]
     }
     /// What of it a rival can do, on one node or between nodes; nothing if that is nothing.
-    fn for_rival(&self, rival: Rival, far: bool) -> Option<Self>;
+    fn for_rival(&self, _rival: Rival, _far: bool) -> Option<Self> {
+        Some(self.clone())
+    }
     /// Runs it with as many clients of a server as there would be ranks; `program` is the running
     /// one.
     fn run_server(&self, rival: Rival, _ranks: u32, _program: &Path) -> Result<String> {
@@ -262,6 +323,11 @@ pub enum Fold {
     Largest,
 }
 
+/// Reads sizes such as `8,64K`.
+pub(crate) fn parse_sizes(texts: &[String]) -> Result<Vec<usize>> {
+    texts.iter().map(|text| Ok(parse_bytes(text)? as usize)).collect()
+}
+
 /// What was asked for, and is not measured at so many ranks, and why.
 pub fn left_out(what: &[String], ranks: u32, why: &str) -> String {
     format!("{} at {ranks} ranks: {why}", what.join(", "))
@@ -285,20 +351,9 @@ pub struct AtRanks<P> {
     pub plan: P,
 }
 
-impl<P: Clone> AtRanks<P> {
-    /// Returns one plan at all numbers of ranks of a setting.
-    pub fn all(setting: &Setting, plan: &P) -> Vec<AtRanks<P>> {
-        setting.ranks.iter().map(|&ranks| AtRanks { ranks, plan: plan.clone() }).collect()
-    }
-}
-
-/// Measures all plans, each at its number of ranks. `left_out` is what of all that was asked for is
-/// in none of them.
-pub fn run<P: Plan>(
-    setting: &Setting,
-    plans: &[AtRanks<P>],
-    left_out: &[String],
-) -> Result<Findings> {
+/// Measures all plans, each at its number of ranks.
+pub fn run<P: Plan>(setting: &Setting, jobs: &Jobs<P>) -> Result<Findings> {
+    let Jobs { plans, left_out } = jobs;
     ensure!(
         !plans.is_empty(),
         "nothing of what was asked for is measured: {}",

@@ -177,7 +177,6 @@ mod tests {
     use super::super::tests::setting;
     use super::super::{FARSIDE, SLACK};
     use super::*;
-    use crate::rivals::Rival;
 
     #[derive(Clone, Serialize, Deserialize)]
     struct Toy;
@@ -197,14 +196,8 @@ mod tests {
         fn deadline(&self) -> Duration {
             SLACK
         }
-        fn label(&self) -> String {
-            String::new()
-        }
         fn run(&self, _: &World) -> farside::Result<Vec<String>> {
             Ok(Vec::new())
-        }
-        fn for_rival(&self, _: Rival, _: bool) -> Option<Toy> {
-            None
         }
     }
 

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
 use farside::World;
 use farside::dsm::{Access, BarrierKind, Config, Copies, Diffs, Fetch, Start};
 use farside::fabric::SegmentId;
@@ -25,10 +26,9 @@ use farside::sim::{Resent, Timing};
 use farside_apps::shared::{self, Program, published_iterations, virtual_work};
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
-use crate::rivals::Rival;
-
-pub use report::{plot, tables};
+use crate::driver::{self, AtRanks, Bench, Fold, Jobs, Layout, SLACK, Setting};
+use crate::record::Record;
+use crate::report::Plot;
 
 const CASES: [&str; 8] =
     ["fft3d", "barnes", "sor", "jacobi", "tsp", "barnes-zones", "interval", "interval-written"];
@@ -216,102 +216,139 @@ impl driver::Plan for Plan {
         };
         samples.into_iter().map(add).collect()
     }
-
-    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
-        None
-    }
 }
 
-/// What to measure, all in all.
-#[derive(Debug, Clone)]
+/// What the command line asks for.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  farside bench dsm --ranks 2,4,8\n  farside bench dsm --nodes \
+                  2,4,8\n  farside bench dsm --sim ethernet-now --ranks 8 --start original,zero\n  \
+                  farside bench dsm --sim ibm-sp --ranks 32 --cases fft3d,sor,jacobi --start \
+                  original\n  farside bench dsm --sim ibm-sp --ranks 16,64,256,1024 --cases \
+                  sor,jacobi --start zero --iterations 2"
+)]
 pub struct Options {
-    /// What every bench is told.
-    pub setting: Setting,
-    /// Which programs; if empty all, or those of the paper in virtual time.
-    pub cases: Vec<String>,
-    /// Which barriers; both if empty.
-    pub barriers: Vec<String>,
-    /// Which starts; the original and the zeroed one if empty.
-    pub starts: Vec<String>,
-    /// Which front end, if not the usual one.
-    pub access: Option<String>,
-    /// Which ranks share a copy: node, rank. By default the nodes, and each rank in virtual time.
-    pub copies: Vec<String>,
-    /// When diffs are made: on-demand, eager. By default on demand, and eagerly in virtual time.
-    pub diffs: Vec<String>,
-    /// Both the copies and diffs of \[BST97\] and the usual ones, and no others.
-    pub both: bool,
-    /// How eager diffs of a copy for each rank are fetched.
-    pub fetch: String,
-    /// How large the problem of the one program is, if not as usual.
-    pub size: Option<String>,
-    /// Whether real ranks are measured as \[BST97\] does, too: its iterations, the whole program.
-    pub published: bool,
-    /// How many iterations, if not as usual.
-    pub iterations: Option<usize>,
+    /// Which programs: fft3d, barnes, sor, jacobi, tsp, barnes-zones, interval,
+    /// interval-written (open pages, as many as --size says); all by default, and the first
+    /// four in virtual time
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    /// Which barriers: central, tree; both by default
+    #[arg(long, value_delimiter = ',', value_name = "BARRIER,…")]
+    barrier: Vec<String>,
+    /// Which starts: original, zero, zero-invalid; the first two by default
+    #[arg(long, value_delimiter = ',', value_name = "START,…")]
+    start: Vec<String>,
+    /// Which front end: pager, protect, userfault, explicit; the pager by default, and explicit in
+    /// virtual time
+    #[arg(long, value_name = "ACCESS")]
+    access: Option<String>,
+    /// Which ranks share a copy: node, rank; those of a node by default, and each has its own in
+    /// virtual time
+    #[arg(long, value_delimiter = ',', value_name = "COPIES,…")]
+    copies: Vec<String>,
+    /// When diffs are made: on-demand, eager; on demand by default, and eagerly in virtual time
+    #[arg(long, value_delimiter = ',', value_name = "DIFFS,…")]
+    diffs: Vec<String>,
+    /// A copy for each rank and eager diffs, as in [BST97], beside one copy for a node and diffs on
+    /// demand, in one table
+    #[arg(long)]
+    both: bool,
+    /// How eager diffs of a copy per rank are fetched: get, call
+    #[arg(long, default_value = "get", value_name = "WAY")]
+    fetch: String,
+    /// How large the problem is instead of as in the paper, such as 2000x1000; for one program
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+    /// Measures as in [BST97], and as in virtual time: the iterations of the paper, and the whole
+    /// program with its allocations and first values; without a base
+    #[arg(long, conflicts_with = "iterations")]
+    published: bool,
+    /// How many iterations instead of the usual ones
+    #[arg(long, value_name = "N")]
+    iterations: Option<usize>,
 }
 
-/// Measures.
-pub fn run(options: &Options) -> Result<Findings> {
-    options.setting.check(1)?;
-    options.setting.check_one_server()?;
-    ensure!(options.setting.against.is_empty(), "no rival has shared pages: leave out --against");
-    let cases = cases(options)?;
-    for barrier in &options.barriers {
-        barrier.parse::<BarrierKind>()?;
-    }
-    for start in &options.starts {
-        start.parse::<Start>()?;
-    }
-    let barriers = driver::choose(
-        &options.barriers,
-        &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
-    )?;
-    let starts = match &options.starts[..] {
-        [] => [Start::Original, Start::Zero].map(|start| start.name().to_owned()).to_vec(),
-        asked => asked.to_vec(),
-    };
-    options.fetch.parse::<Fetch>()?;
-    let mut further = vec!["--fetch".to_owned(), options.fetch.clone()];
-    if let Some(access) = &options.access {
-        access.parse::<Access>()?;
-        further.extend(["--access".to_owned(), access.clone()]);
-    }
-    if let Some(size) = &options.size {
-        ensure!(
-            cases.len() == 1,
-            "--size {size} is the size of one program, and not of {}: name one with --cases",
-            cases.join(", ")
-        );
-        further.extend(["--size".to_owned(), size.clone()]);
-    }
-    if let Some(iterations) = options.iterations {
-        further.extend(["--iterations".to_owned(), iterations.to_string()]);
-    }
-    let verify = options.setting.sim.is_none();
-    let whole = options.published || !verify;
-    let kinds = kinds(options)?;
-    let mut plans = Vec::new();
-    for &ranks in &options.setting.ranks {
+impl Bench for Options {
+    type Plan = Plan;
+
+    const RANKS: Option<&'static str> = None;
+    const RANKS_HELP: &'static str =
+        "At how many ranks; by default 2, 4 and 8, or one on each node";
+    const TAKES_SEVERAL_NODES: bool = true;
+
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Plan>> {
+        setting.check(1)?;
+        setting.check_one_server()?;
+        ensure!(setting.against.is_empty(), "no rival has shared pages: leave out --against");
+        let cases = cases(self, setting)?;
+        for barrier in &self.barrier {
+            barrier.parse::<BarrierKind>()?;
+        }
+        for start in &self.start {
+            start.parse::<Start>()?;
+        }
+        let barriers = driver::choose(
+            &self.barrier,
+            &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
+        )?;
+        let starts = match &self.start[..] {
+            [] => [Start::Original, Start::Zero].map(|start| start.name().to_owned()).to_vec(),
+            asked => asked.to_vec(),
+        };
+        self.fetch.parse::<Fetch>()?;
+        let mut further = vec!["--fetch".to_owned(), self.fetch.clone()];
+        if let Some(access) = &self.access {
+            access.parse::<Access>()?;
+            further.extend(["--access".to_owned(), access.clone()]);
+        }
+        if let Some(size) = &self.size {
+            ensure!(
+                cases.len() == 1,
+                "--size {size} is the size of one program, and not of {}: name one with --cases",
+                cases.join(", ")
+            );
+            further.extend(["--size".to_owned(), size.clone()]);
+        }
+        if let Some(iterations) = self.iterations {
+            further.extend(["--iterations".to_owned(), iterations.to_string()]);
+        }
+        let verify = setting.sim.is_none();
+        let whole = self.published || !verify;
+        let kinds = kinds(self, setting)?;
+        let mut plans = Vec::new();
         for case in &cases {
             for start in &starts {
                 for barrier in &barriers {
                     for kind in &kinds {
                         let words = ["--barrier", barrier, "--start", start].map(str::to_owned);
+                        let usual = usual(self, setting, case);
                         // What was asked for comes later, and counts.
-                        let words = [&words[..], kind, &usual(options, case), &further].concat();
-                        plans.push(AtRanks { ranks, plan: Plan::new(case, words, verify, whole)? });
+                        let words = [&words[..], kind, &usual, &further].concat();
+                        plans.push(Plan::new(case, words, verify, whole)?);
                     }
                 }
             }
         }
+        let at_all = setting
+            .ranks
+            .iter()
+            .flat_map(|&ranks| plans.iter().map(move |plan| AtRanks { ranks, plan: plan.clone() }));
+        Ok(Jobs { plans: at_all.collect(), left_out: Vec::new() })
     }
-    driver::run(&options.setting, &plans, &[])
+
+    fn table(records: &[Record]) -> String {
+        report::table(records)
+    }
+
+    fn plots(records: &[Record]) -> Vec<Plot> {
+        report::plots(records)
+    }
 }
 
-fn cases(options: &Options) -> Result<Vec<String>> {
+fn cases(options: &Options, setting: &Setting) -> Result<Vec<String>> {
     let mut cases = driver::choose(&options.cases, &CASES)?;
-    if options.setting.sim.is_some() {
+    if setting.sim.is_some() {
         let timed = cases.iter().find(|case| interval::Kind::of(case).is_some());
         match timed {
             Some(_) if options.cases.is_empty() => cases.truncate(CASES_OF_PAPER),
@@ -324,7 +361,7 @@ fn cases(options: &Options) -> Result<Vec<String>> {
 
 /// The kinds of copies and diffs that are measured, as arguments of a program. In virtual time they
 /// are those of \[BST97\] unless others are asked for.
-fn kinds(options: &Options) -> Result<Vec<Vec<String>>> {
+fn kinds(options: &Options, setting: &Setting) -> Result<Vec<Vec<String>>> {
     let words = |copies: &str, diffs: &str| {
         ["--copies", copies, "--diffs", diffs].map(str::to_owned).to_vec()
     };
@@ -335,7 +372,7 @@ fn kinds(options: &Options) -> Result<Vec<Vec<String>>> {
         );
         return Ok([OLD, NEW].map(|(copies, diffs)| words(copies.name(), diffs.name())).to_vec());
     }
-    let (copies, diffs) = match options.setting.sim {
+    let (copies, diffs) = match setting.sim {
         Some(_) => OLD,
         None => NEW,
     };
@@ -355,8 +392,8 @@ fn kinds(options: &Options) -> Result<Vec<Vec<String>>> {
 }
 
 /// What a program is told if nothing else is asked for.
-fn usual(options: &Options, case: &str) -> Vec<String> {
-    match &options.setting.sim {
+fn usual(options: &Options, setting: &Setting, case: &str) -> Vec<String> {
+    match &setting.sim {
         Some(machine) => virtual_work(case, &machine.profile),
         None if options.published => published_iterations(case),
         None => Vec::new(),
@@ -365,93 +402,51 @@ fn usual(options: &Options, case: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use farside::sim::Profile;
-
     use super::*;
-    use crate::driver::Plan as _;
-    use crate::machine::Machine;
-    use crate::record::Record;
+    use crate::command::{asked_of, records_of};
 
-    fn setting() -> Setting {
-        let machine =
-            Machine { profile: Profile::load("ibm-sp").unwrap(), topology: None, seed: 1 };
-        Setting {
-            nodes: None,
-            link: None,
-            servers: Vec::new(),
-            provider: None,
-            ranks: vec![32],
-            against: Vec::new(),
-            time: Duration::from_millis(1),
-            rounds: 1,
-            program: "none".into(),
-            sim: Some(machine),
-            build_directory: "none".into(),
-            progress: false,
-        }
-    }
+    const QUICK: &str = "dsm --sim ibm-sp --cases jacobi --start zero --iterations 3 --time 1 \
+                         --rounds 1";
 
-    fn options() -> Options {
-        Options {
-            setting: setting(),
-            cases: vec!["jacobi".into()],
-            barriers: Vec::new(),
-            starts: vec!["zero".into()],
-            access: None,
-            copies: Vec::new(),
-            diffs: Vec::new(),
-            both: false,
-            fetch: "get".into(),
-            size: None,
-            published: false,
-            iterations: Some(3),
-        }
+    fn asked(line: &str) -> (Options, Setting) {
+        let words = ["dsm", "--ranks", "32"].into_iter().chain(line.split_whitespace());
+        asked_of::<Options>(words)
     }
 
     #[test]
-    fn a_plan_survives_the_command_line() {
-        let words = ["--barrier", "tree", "--start", "zero"].map(str::to_owned).to_vec();
-        let plan = Plan::new("sor", words, true, false).unwrap();
-        let json = serde_json::to_string(&plan).unwrap();
-        let read: Plan = driver::plan(&[json]).unwrap();
-        assert_eq!(read.label(), plan.label());
-        assert!(read.verify);
+    fn a_program_that_there_is_not_has_no_plan() {
+        assert!(Plan::new("sor", Vec::new(), true, false).is_ok());
         assert!(Plan::new("swim", Vec::new(), true, false).is_err());
     }
 
     #[test]
     fn the_programs_of_the_paper_are_those_of_virtual_time() {
-        let of = |sim, cases: &[&str]| {
-            let setting = Setting { sim, ..setting() };
-            let names = cases.iter().map(|&case| case.to_owned()).collect();
-            super::cases(&Options { setting, cases: names, ..options() })
+        let of = |line: &str| {
+            let (options, setting) = asked(line);
+            super::cases(&options, &setting).unwrap()
         };
-        let machine = || setting().sim;
-        assert_eq!(of(machine(), &[]).unwrap(), ["fft3d", "barnes", "sor", "jacobi"]);
-        assert_eq!(of(machine(), &["tsp"]).unwrap(), ["tsp"]);
-        assert_eq!(of(None, &[]).unwrap(), CASES);
+        assert_eq!(of("--sim ibm-sp"), ["fft3d", "barnes", "sor", "jacobi"]);
+        assert_eq!(of("--sim ibm-sp --cases tsp"), ["tsp"]);
+        assert_eq!(of(""), CASES);
     }
 
     #[test]
     fn programs_make_the_iterations_of_the_paper_where_it_is_judged() {
-        let count = |sim: bool, published: bool, case: &str| {
-            let sim = setting().sim.filter(|_| sim);
-            let options = Options { setting: Setting { sim, ..setting() }, published, ..options() };
-            let plan = Plan::new(case, usual(&options, case), true, published).unwrap();
-            plan.options().unwrap().iterations
+        let count = |line: &str, case: &str| {
+            let (options, setting) = asked(line);
+            let words = usual(&options, &setting, case);
+            Plan::new(case, words, true, options.published).unwrap().options().unwrap().iterations
         };
         for (case, published) in [("fft3d", 6), ("barnes", 6), ("sor", 10), ("jacobi", 10)] {
-            assert_eq!(
-                (count(true, false, case), count(false, true, case)),
-                (published, published)
-            );
-            assert!(count(false, false, case) > 10 * published, "{case}");
+            let counts = (count("--sim ibm-sp", case), count("--published", case));
+            assert_eq!(counts, (published, published));
+            assert!(count("", case) > 10 * published, "{case}");
         }
     }
 
     #[test]
     fn both_barriers_are_measured_and_what_is_sent_again_is_counted() {
-        let records = run(&options()).unwrap().records;
+        let records = records_of(&format!("{QUICK} --ranks 32"));
         let of = |barrier: &str, name: &str| {
             let is = |record: &&Record| record.attribute("barrier") == Some(barrier.into());
             records.iter().find(is).and_then(|record| record.number(name)).unwrap()
@@ -465,31 +460,28 @@ mod tests {
 
     #[test]
     fn the_old_way_stands_beside_the_new_one_in_one_table() {
-        let barriers = vec!["tree".into()];
-        let records = run(&Options { both: true, barriers, ..options() }).unwrap().records;
+        let records = records_of(&format!("{QUICK} --ranks 32 --both --barrier tree"));
         let kinds: Vec<_> = records
             .iter()
             .map(|record| ["copies", "diffs"].map(|name| record.attribute(name)))
             .collect();
         let kind = |copies: &str, diffs: &str| [Some(copies.into()), Some(diffs.into())];
         assert_eq!(kinds, [kind("rank", "eager"), kind("node", "on-demand")]);
-        let table = tables(&records);
+        let table = report::table(&records);
         let twins = records.iter().map(|record| record.number("twins").unwrap());
         let twins: Vec<String> = twins.map(|count| format!("{count:.0}")).collect();
         assert_ne!(twins[0], twins[1]);
         assert!(table.contains(&twins.join(" → ")), "{table}");
-        let one = Options { both: true, copies: vec!["rank".into()], ..options() };
-        assert!(run(&one).err().is_some_and(|error| error.to_string().contains("--both")));
+        let (options, mut setting) = asked("--sim ibm-sp --both --copies rank");
+        let error = options.jobs(&mut setting).unwrap_err();
+        assert!(error.to_string().contains("--both"), "{error}");
     }
 
     #[test]
     fn every_round_is_another_run_and_times_of_barriers_are_means() {
         let mean = |seed: u64, rounds: u32| {
-            let machine =
-                Machine { profile: Profile::load("ibm-sp").unwrap(), topology: None, seed };
-            let setting = Setting { rounds, ranks: vec![16], sim: Some(machine), ..setting() };
-            let options = Options { setting, barriers: vec!["tree".into()], ..options() };
-            let records = run(&options).unwrap().records;
+            let quick = QUICK.replace("--rounds 1", &format!("--rounds {rounds} --seed {seed}"));
+            let records = records_of(&format!("{quick} --ranks 16 --barrier tree"));
             records[0].number("barrier_ns").unwrap()
         };
         let (first, second, both) = (mean(1, 1), mean(2, 1), mean(1, 2));

@@ -7,15 +7,14 @@ mod report;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
 use farside::World;
 use serde::{Deserialize, Serialize};
 
 use crate::cores::{self, Cores};
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, AtRanks, Bench, Findings, Fold, Jobs, Layout, SLACK, Setting};
 use crate::record::Record;
-use crate::rivals::Rival;
-
-pub use report::{plot, tables};
+use crate::report::{Plot, distinct};
 
 const CPU: &str = "cpu";
 const BANDWIDTH: &str = "bandwidth";
@@ -69,7 +68,6 @@ impl Placement {
 /// What one job measures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
-    /// For how long each.
     time: Duration,
     cases: Vec<String>,
     /// How often a second the lock is to be taken, for `cpu` and `bandwidth`.
@@ -118,10 +116,6 @@ impl driver::Plan for Plan {
         measure::run(world, self)
     }
 
-    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
-        None
-    }
-
     fn launcher_cores(&self) -> Option<Cores> {
         self.placement.as_ref().map(|placement| placement.servers().clone())
     }
@@ -135,92 +129,131 @@ impl driver::Plan for Plan {
     }
 }
 
-/// What to measure, all in all.
-#[derive(Debug, Clone)]
+/// What the command line asks for.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  farside bench interference --servers \
+                  nic,host-poll,host-spin-block,host-block\n  farside bench interference --cases \
+                  lock --ranks 2,3,4,6,8 --servers nic,host-block --cores shared\n  farside bench \
+                  interference --sim myrinet-lanai4 --ranks 3 --servers nic,host-poll,host-block")]
 pub struct Options {
-    /// What every bench is told.
-    pub setting: Setting,
-    /// Which cases; all if empty.
-    pub cases: Vec<String>,
-    /// How often a second the lock is to be taken.
-    pub loads_per_s: Vec<u64>,
-    /// Whether servers have a processor of their own; both, in turn, if empty.
-    pub sharing: Vec<Sharing>,
+    /// Which cases: cpu (a counting loop), bandwidth (to a third node), lock (the time to take a
+    /// lock and to give it back); all by default
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    /// How often a second the lock is to be taken, for cpu and bandwidth; `achieved` says how often
+    /// it was
+    #[arg(long, value_delimiter = ',', default_value = "0,1000,5000,20000", value_name = "RATE,…")]
+    loads: Vec<u64>,
+    /// Whether servers have a processor of their own: apart, shared; both in turn by default
+    #[arg(long, value_delimiter = ',', value_name = "HOW,…")]
+    cores: Vec<String>,
 }
 
-/// Measures.
-pub fn run(options: &Options) -> Result<Findings> {
-    let setting = &options.setting;
-    // Every rank is on a node of its own, unless that was said otherwise: two at least.
-    let nodes_of = |ranks: u32| {
-        if setting.sim.is_some() { None } else { Some(setting.nodes.unwrap_or(ranks)) }
-    };
-    Setting { nodes: nodes_of(2), ..setting.clone() }.check(2)?;
-    ensure!(setting.against.is_empty(), "there are no rivals to measure here: leave out --against");
-    let cases = driver::choose(&options.cases, &CASES)?;
-    if options.loads_per_s.iter().any(|&load| load > 10_000_000) {
-        bail!("the load must be at most 10000000 a second");
-    }
-    // What is kept is kept of what there is without a load.
-    let mut loads_per_s = options.loads_per_s.clone();
-    loads_per_s.push(0);
-    loads_per_s.sort_unstable();
-    loads_per_s.dedup();
-    let mut troubles = Vec::new();
-    let placements = placements(options, &mut troubles)?;
-    let (mut records, mut left_out) = (Vec::new(), Vec::new());
-    for &ranks in &setting.ranks {
-        let (cases, alone): (Vec<String>, Vec<String>) =
-            cases.iter().cloned().partition(|case| case != BANDWIDTH || ranks >= 3);
-        if !alone.is_empty() {
-            left_out.push(driver::left_out(&alone, ranks, "it needs a third node"));
+impl Bench for Options {
+    type Plan = Plan;
+
+    const RANKS: Option<&'static str> = Some("3");
+    const RANKS_HELP: &'static str = "At how many ranks, each on a node of its own";
+    const TIME_MS: u64 = 100;
+
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Plan>> {
+        on_nodes(setting, 2).check(2)?;
+        let asked = &setting.against;
+        ensure!(asked.is_empty(), "there are no rivals to measure here: leave out --against");
+        let cases = driver::choose(&self.cases, &CASES)?;
+        if self.loads.iter().any(|&load| load > 10_000_000) {
+            bail!("the load must be at most 10000000 a second");
         }
-        if cases.is_empty() {
-            continue;
+        // What is kept is kept of what there is without a load.
+        let loads_per_s = distinct(self.loads.iter().copied().chain([0]));
+        let mut left_out = Vec::new();
+        let placements = self.placements(setting, &mut left_out)?;
+        let mut plans = Vec::new();
+        for &ranks in &setting.ranks {
+            let (cases, alone): (Vec<String>, Vec<String>) =
+                cases.iter().cloned().partition(|case| case != BANDWIDTH || ranks >= 3);
+            if !alone.is_empty() {
+                left_out.push(driver::left_out(&alone, ranks, "it needs a third node"));
+            }
+            let plan = |placement: &Option<Placement>| {
+                let (time, loads_per_s) = (setting.time, loads_per_s.clone());
+                let (cases, placement) = (cases.clone(), placement.clone());
+                AtRanks { ranks, plan: Plan { time, cases, loads_per_s, placement } }
+            };
+            plans.extend(placements.iter().filter(|_| !cases.is_empty()).map(plan));
         }
-        let plan = |placement: &Option<Placement>| {
-            let (time, cases, loads_per_s) = (setting.time, cases.clone(), loads_per_s.clone());
-            let placement = placement.clone();
-            AtRanks { ranks, plan: Plan { time, cases, loads_per_s, placement } }
-        };
-        let plans: Vec<AtRanks<Plan>> = placements.iter().map(plan).collect();
-        let setting = Setting { nodes: nodes_of(ranks), ..setting.clone() };
-        records.extend(driver::run(&setting, &plans, &[])?.records);
+        Ok(Jobs { plans, left_out })
     }
-    ensure!(
-        !records.is_empty(),
-        "nothing of what was asked for is measured: {}",
-        left_out.join("; ")
-    );
-    troubles.extend(left_out.iter().map(|what| format!("not measured: {what}")));
-    Ok(Findings { records: with_what_is_kept(records), troubles })
+
+    fn measure(&self, mut setting: Setting) -> Result<Findings> {
+        let Jobs { plans, left_out } = self.jobs(&mut setting)?;
+        // What was left out is said once, by the jobs of the first number of ranks.
+        let mut jobs: Vec<Jobs<Plan>> = vec![Jobs { plans: Vec::new(), left_out }];
+        for at in plans {
+            match jobs.last_mut() {
+                Some(of) if of.plans.first().is_none_or(|it| it.ranks == at.ranks) => {
+                    of.plans.push(at);
+                }
+                _ => jobs.push(Jobs { plans: vec![at], left_out: Vec::new() }),
+            }
+        }
+        let mut found = Findings::default();
+        for of in jobs {
+            let ranks = of.plans.first().map_or(2, |at| at.ranks);
+            let more = driver::run(&on_nodes(&setting, ranks), &of)?;
+            found.records.extend(more.records);
+            found.troubles.extend(more.troubles);
+        }
+        Ok(Findings { records: with_what_is_kept(found.records), ..found })
+    }
+
+    fn table(records: &[Record]) -> String {
+        report::table(records)
+    }
+
+    fn plots(records: &[Record]) -> Vec<Plot> {
+        report::plots(records)
+    }
 }
 
-/// On which processors the jobs run, one after the other.
-fn placements(options: &Options, troubles: &mut Vec<String>) -> Result<Vec<Option<Placement>>> {
-    if options.setting.sim.is_some() {
+/// The same setting with every rank on a node of its own, unless that was said otherwise: two at
+/// least.
+fn on_nodes(setting: &Setting, ranks: u32) -> Setting {
+    let nodes = setting.sim.is_none().then(|| setting.nodes.unwrap_or(ranks));
+    Setting { nodes, ..setting.clone() }
+}
+
+impl Options {
+    /// On which processors the jobs run, one after the other.
+    fn placements(
+        &self,
+        setting: &Setting,
+        left_out: &mut Vec<String>,
+    ) -> Result<Vec<Option<Placement>>> {
+        let named: Vec<Sharing> =
+            self.cores.iter().map(|name| Sharing::parse(name)).collect::<Result<_>>()?;
+        if setting.sim.is_some() {
+            ensure!(
+                named.is_empty(),
+                "in virtual time the server says on which processor it is: leave out --cores"
+            );
+            return Ok(vec![None]);
+        }
+        let all = cores::usable()?;
+        let asked = if named.is_empty() { Sharing::ALL.to_vec() } else { named };
+        let mut placements = Vec::new();
+        for sharing in asked {
+            match all.split_first() {
+                Some((home, others)) => placements.push(Some(Placement { sharing, home, others })),
+                None => left_out.push(format!("{}: there is one processor only", sharing.name())),
+            }
+        }
         ensure!(
-            options.sharing.is_empty(),
-            "in virtual time the server says on which processor it is: leave out --cores"
+            !placements.is_empty(),
+            "the home's rank and the others need a processor each; there is only one"
         );
-        return Ok(vec![None]);
+        Ok(placements)
     }
-    let all = cores::usable()?;
-    let asked =
-        if options.sharing.is_empty() { Sharing::ALL.to_vec() } else { options.sharing.clone() };
-    let mut placements = Vec::new();
-    for sharing in asked {
-        match all.split_first() {
-            Some((home, others)) => placements.push(Some(Placement { sharing, home, others })),
-            None => troubles
-                .push(format!("not measured: {}: there is one processor only", sharing.name())),
-        }
-    }
-    ensure!(
-        !placements.is_empty(),
-        "the home's rank and the others need a processor each; there is only one"
-    );
-    Ok(placements)
 }
 
 /// Adds how much of what is possible without a load is left.
@@ -251,24 +284,18 @@ mod tests {
     use crate::driver::Plan as _;
 
     #[test]
-    fn a_plan_survives_the_command_line() {
-        let placement = Placement {
-            sharing: Sharing::Shared,
-            home: "0".parse().unwrap(),
-            others: "1,2".parse().unwrap(),
-        };
+    fn servers_that_share_have_the_processor_of_the_home() {
+        let [home, others] = ["0", "1,2"].map(|cores| cores.parse().unwrap());
+        let placement = Placement { sharing: Sharing::Shared, home, others };
         let plan = Plan {
             time: Duration::from_millis(20),
             cases: vec!["cpu".to_owned(), "lock".to_owned()],
             loads_per_s: vec![0, 1000],
             placement: Some(placement),
         };
-        let json = serde_json::to_string(&plan).unwrap();
-        let read: Plan = driver::plan(&[json]).unwrap();
-        let cases: Vec<(&str, Option<u64>)> = read.cases().collect();
+        let cases: Vec<(&str, Option<u64>)> = plan.cases().collect();
         assert_eq!(cases, [("cpu", Some(0)), ("cpu", Some(1000)), ("lock", None)]);
-        assert_eq!(read.placement, plan.placement);
-        assert_eq!(read.launcher_cores().unwrap().to_string(), "0");
+        assert_eq!(plan.launcher_cores().unwrap().to_string(), "0");
     }
 
     #[test]

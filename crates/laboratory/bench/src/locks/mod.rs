@@ -29,15 +29,16 @@ mod tally;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use clap::Args;
 use farside::World;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting, sample};
+use crate::driver::{self, AtRanks, Bench, Fold, Jobs, Layout, SLACK, Setting, sample};
 use crate::record::Record;
+use crate::report::Plot;
 use crate::rivals::Rival;
 
 pub use lock_spec::{LockSpec, Thresholds, levels};
-pub use report::{plot, tables};
 
 const CASES: [&str; 9] =
     ["lb", "ecsb", "sob", "wcsb", "warb", "request", "acquire", "release", HAND_OVER];
@@ -52,18 +53,16 @@ const WHOLE: f64 = 100_000.0;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long each, on real ranks.
-    pub time: Duration,
-    /// Which cases.
-    pub cases: Vec<String>,
+    time: Duration,
+    cases: Vec<String>,
     /// How many of a hundred requests are to write.
-    pub writers_pct: f64,
+    writers_pct: f64,
     /// How often each rank, in virtual time; zero on real ranks.
-    pub operations: u64,
-    /// Which locks.
-    pub locks: Vec<LockSpec>,
+    operations: u64,
+    locks: Vec<LockSpec>,
     /// Whether only the last rank takes the lock, and the others wait.
     #[serde(default)]
-    pub last_only: bool,
+    last_only: bool,
 }
 
 impl Plan {
@@ -149,76 +148,140 @@ impl driver::Plan for Plan {
     }
 }
 
-/// What to measure, all in all.
-#[derive(Debug, Clone)]
+/// What the command line asks for.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  farside bench locks --ranks 2,16 --against \
+                  mpich,openmpi,openshmem\n  farside bench locks --sim aries-xc30 --ranks \
+                  16,64,256 --locks rma-rw,fompi-rw --cases ecsb --t-r 500,1000,2000\n  farside \
+                  bench locks --sim myrinet-2000 --ranks 2,4,8,16 --cases request,acquire,release")]
 pub struct Options {
-    /// What every bench is told.
-    pub setting: Setting,
-    /// Which cases; all if empty.
-    pub cases: Vec<String>,
-    /// Which locks, with which thresholds.
-    pub locks: Vec<LockSpec>,
+    /// Which cases: lb, ecsb, sob, wcsb, warb, request, acquire, release, hand_over; all
+    /// by default
+    ///
+    /// The times of taking and giving back a lock (lb and request: both, acquire, release), and the
+    /// throughput when it protects nothing (ecsb), one memory operation (sob) or an increment and 1
+    /// to 4 us of work (wcsb), or when as much work follows (warb); the time that a lock takes
+    /// from a rank that has had it for 200 us to the next one that waits (hand_over).
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_name = "LOCK,…", help = which_locks())]
+    locks: Vec<String>,
     /// How many of a hundred requests are to write; locks that readers cannot share are measured at
-    /// 100 only.
-    pub writers_pct: Vec<f64>,
-    /// How often each rank takes the lock in virtual time.
-    pub operations: u64,
-    /// Whether only the last rank takes the lock, in virtual time.
-    pub last_only: bool,
+    /// 100 only
+    #[arg(long, value_delimiter = ',', default_value = "0.2,2,5,25,100", value_name = "PERCENT,…")]
+    writers: Vec<f64>,
+    /// How many neighbours share a counter of readers (T_DC), where a lock has such
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    t_dc: Vec<u32>,
+    /// How often in a row a lock may stay in an element of each level (T_L), the widest first,
+    /// where a lock has such: 20-50,10-100
+    #[arg(long, value_delimiter = ',', value_name = "N-N,…")]
+    t_l: Vec<String>,
+    /// How many readers may go in at a counter before writers are looked for (T_R), where a lock
+    /// has such
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    t_r: Vec<u32>,
+    /// How often each rank takes the lock in virtual time, where --time does not count
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    operations: u64,
+    /// Let only the last rank take the lock, in virtual time: a remote lock without contention
+    #[arg(long, requires = "sim")]
+    last_only: bool,
 }
 
-/// Measures.
-pub fn run(options: &Options) -> Result<Findings> {
-    let setting = &options.setting;
-    setting.check(1)?;
-    setting.check_one_server()?;
-    let cases = driver::choose(&options.cases, &CASES)?;
-    ensure!(
-        !options.last_only || setting.sim.is_some(),
-        "--last-only is for virtual time: add --sim"
-    );
-    ensure!(options.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
-    let mut plans = Vec::new();
-    for &ranks in &setting.ranks {
-        for &writers_pct in &options.writers_pct {
-            ensure!(
-                (0.0..=100.0).contains(&writers_pct),
-                "{writers_pct} % writers are not a fraction; use 0 to 100"
-            );
-            let suits = |lock: &&LockSpec| lock.is_shared() || writers_pct == 100.0;
-            let locks: Vec<LockSpec> = options.locks.iter().filter(suits).cloned().collect();
-            let mut cases = cases.clone();
-            if writers_pct < 100.0 || options.last_only {
-                cases.retain(|case| case != HAND_OVER);
+impl Bench for Options {
+    type Plan = Plan;
+
+    const RANKS: Option<&'static str> = Some("2,16");
+    const TIME_MS: u64 = 100;
+
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Plan>> {
+        let all = chosen(self)?;
+        setting.check(1)?;
+        setting.check_one_server()?;
+        let cases = driver::choose(&self.cases, &CASES)?;
+        let last_only = self.last_only;
+        ensure!(!last_only || setting.sim.is_some(), "--last-only is for virtual time: add --sim");
+        ensure!(self.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
+        let operations = if setting.sim.is_some() { self.operations } else { 0 };
+        let mut plans = Vec::new();
+        for &ranks in &setting.ranks {
+            for &writers_pct in &self.writers {
+                ensure!(
+                    (0.0..=100.0).contains(&writers_pct),
+                    "{writers_pct} % writers are not a fraction; use 0 to 100"
+                );
+                let suits = |lock: &&LockSpec| lock.is_shared() || writers_pct == 100.0;
+                let locks: Vec<LockSpec> = all.iter().filter(suits).cloned().collect();
+                let mut cases = cases.clone();
+                if writers_pct < 100.0 || last_only {
+                    cases.retain(|case| case != HAND_OVER);
+                }
+                if !locks.is_empty() && !cases.is_empty() {
+                    let time = setting.time;
+                    let plan = Plan { time, cases, writers_pct, operations, locks, last_only };
+                    plans.push(AtRanks { ranks, plan });
+                }
             }
-            let operations = if setting.sim.is_some() { options.operations } else { 0 };
-            if !locks.is_empty() && !cases.is_empty() {
-                let time = setting.time;
-                let last_only = options.last_only;
-                let plan = Plan { time, cases, writers_pct, operations, locks, last_only };
-                plans.push(AtRanks { ranks, plan });
+        }
+        let is_planned = |lock: &LockSpec| plans.iter().any(|at| at.plan.locks.contains(lock));
+        let mut without: Vec<&str> =
+            all.iter().filter(|lock| !is_planned(lock)).map(LockSpec::name).collect();
+        without.dedup();
+        let why = "locks that readers cannot share are measured with 100 % writers only";
+        let is_any = !without.is_empty();
+        let left_out = is_any.then(|| format!("{}: {why}", without.join(", ")));
+        Ok(Jobs { plans, left_out: left_out.into_iter().collect() })
+    }
+
+    fn table(records: &[Record]) -> String {
+        report::table(records)
+    }
+
+    fn plots(records: &[Record]) -> Vec<Plot> {
+        report::plots(records)
+    }
+}
+
+fn which_locks() -> String {
+    let names: Vec<&str> = LockSpec::all().iter().map(LockSpec::name).collect();
+    format!("Which locks: {}; all by default", names.join(", "))
+}
+
+/// The locks asked for, with every combination of the thresholds asked for.
+fn chosen(options: &Options) -> Result<Vec<LockSpec>> {
+    let named: Vec<LockSpec> = match &options.locks[..] {
+        [] => LockSpec::all(),
+        names => names.iter().map(|name| LockSpec::named(name)).collect::<Result<_>>()?,
+    };
+    fn or_usual<T: Clone>(values: &[T]) -> Vec<Option<T>> {
+        if values.is_empty() { vec![None] } else { values.iter().cloned().map(Some).collect() }
+    }
+    let t_l: Vec<Vec<u32>> = options.t_l.iter().map(|text| levels(text)).collect::<Result<_>>()?;
+    let mut locks: Vec<LockSpec> = Vec::new();
+    for lock in named {
+        for t_dc in or_usual(&options.t_dc) {
+            for t_l in or_usual(&t_l) {
+                for t_r in or_usual(&options.t_r) {
+                    let lock = lock.with(&Thresholds { t_dc, t_l: t_l.clone(), t_r });
+                    if !locks.contains(&lock) {
+                        locks.push(lock);
+                    }
+                }
             }
         }
     }
-    let is_planned = |lock: &LockSpec| plans.iter().any(|at| at.plan.locks.contains(lock));
-    let mut without: Vec<&str> =
-        options.locks.iter().filter(|lock| !is_planned(lock)).map(LockSpec::name).collect();
-    without.dedup();
-    let why = "locks that readers cannot share are measured with 100 % writers only";
-    let left_out =
-        if without.is_empty() { vec![] } else { vec![format!("{}: {why}", without.join(", "))] };
-    driver::run(setting, &plans, &left_out)
+    Ok(locks)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::records_of;
     use crate::driver::Plan as _;
-    use crate::machine::Machine;
-    use farside::sim::Profile;
 
     #[test]
-    fn a_plan_survives_the_command_line() {
+    fn the_command_line_of_a_program_in_c_has_the_plan() {
         let locks = ["d-mcs/-/-/-", "rma-rw/2/20-50/1000"];
         let plan = Plan {
             time: Duration::from_millis(20),
@@ -231,44 +294,15 @@ mod tests {
         assert_eq!(plan.arguments(), ["20", "lb,sob,acquire", "0.2", "7", &locks.join(",")]);
         assert_eq!(plan.loops().collect::<Vec<_>>(), ["lb", "sob"]);
         assert_eq!(plan.writers(), 200);
-        let json = serde_json::to_string(&plan).unwrap();
-        let read: Plan = driver::plan(&[json]).unwrap();
-        assert_eq!(read.arguments(), plan.arguments());
     }
 
-    fn simulated(profile: &str, ranks: u32, locks: &[&str], writers_pct: &[f64]) -> Vec<Record> {
-        let machine = Machine { profile: Profile::load(profile).unwrap(), topology: None, seed: 1 };
-        let setting = Setting {
-            ranks: vec![ranks],
-            against: Vec::new(),
-            time: Duration::from_millis(1),
-            rounds: 1,
-            program: "none".into(),
-            sim: Some(machine),
-            nodes: None,
-            provider: None,
-            link: None,
-            servers: Vec::new(),
-            build_directory: "none".into(),
-            progress: false,
-        };
-        let locks = locks.iter().map(|name| LockSpec::named(name).unwrap()).collect();
-        let options = Options {
-            setting,
-            cases: Vec::new(),
-            locks,
-            writers_pct: writers_pct.to_vec(),
-            operations: 10,
-            last_only: false,
-        };
-        run(&options).unwrap().records
-    }
+    const QUICK: &str = "--operations 10 --time 1 --rounds 1";
 
     #[test]
     fn every_lock_is_measured_in_virtual_time() {
         let all = LockSpec::all();
-        let names: Vec<&str> = all.iter().map(LockSpec::name).collect();
-        let records = simulated("aries-xc30", 18, &names, &[5.0, 100.0]);
+        let records =
+            records_of(&format!("locks --sim aries-xc30 --ranks 18 --writers 5,100 {QUICK}"));
         for choice in &all {
             let of = records
                 .iter()
@@ -292,7 +326,9 @@ mod tests {
 
     #[test]
     fn the_parts_of_an_operation_add_up() {
-        let records = simulated("myrinet-2000", 8, &["d-mcs"], &[100.0]);
+        let records = records_of(&format!(
+            "locks --sim myrinet-2000 --ranks 8 --locks d-mcs --writers 100 {QUICK}"
+        ));
         let ns = |case: &str| {
             records.iter().find(|record| record.case == case).unwrap().number("median_ns").unwrap()
         };
@@ -303,7 +339,9 @@ mod tests {
 
     #[test]
     fn readers_share_what_can_be_shared() {
-        let records = simulated("aries-xc30", 32, &["rma-rw"], &[0.2, 100.0]);
+        let records = records_of(&format!(
+            "locks --sim aries-xc30 --ranks 32 --locks rma-rw --writers 0.2,100 {QUICK}"
+        ));
         let per_s = |writers_pct: f64| {
             let is = |record: &&Record| {
                 record.case == "wcsb" && record.number("writers_pct") == Some(writers_pct)

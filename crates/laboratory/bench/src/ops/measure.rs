@@ -6,6 +6,7 @@ use std::time::Duration;
 use farside::{Op, Patch, Place, Rank, Result, Window, World};
 
 use super::{Plan, Target, row};
+use crate::driver::peer_of_first;
 use crate::timing::{Times, measure, measure_each, median};
 
 /// Barriers follow each other: a long batch also makes the skew of the first one vanish.
@@ -38,12 +39,6 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     memory.sums.free(world)?;
     memory.window.free(world)?;
     Ok(if world.rank() == Rank(0) { samples } else { Vec::new() })
-}
-
-/// Rank 0 does everything to this rank: on another node if there is one.
-fn peer_of_first(world: &World) -> Rank {
-    let topology = world.topology();
-    world.ranks().find(|&rank| !topology.same_node(rank, Rank(0))).unwrap_or(Rank(1))
 }
 
 struct Memory {

@@ -11,17 +11,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use clap::Args;
 use farside::World;
 use serde::{Deserialize, Serialize};
 
 use crate::cores::processors;
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
+use crate::driver::{
+    self, AtRanks, Bench, Findings, Fold, Jobs, Layout, Limit, OFI, SLACK, Setting, parse_sizes,
+    sample,
+};
 use crate::link::Link;
 use crate::record::Record;
+use crate::report::Plot;
 use crate::rivals::Rival;
 use crate::timing::Times;
-
-pub use report::{plot, tables};
 
 const SIZED: [&str; 5] = ["put", "get", "accumulate", "get_accumulate", "put_strided"];
 const WORDS: [&str; 6] =
@@ -65,14 +68,10 @@ impl Target {
 /// What one job of one system measures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
-    /// For how long each.
-    pub time: Duration,
-    /// Which cases.
-    pub cases: Vec<String>,
-    /// At which sizes, in bytes.
-    pub sizes: Vec<usize>,
-    /// With what kind of target.
-    pub target: Target,
+    time: Duration,
+    cases: Vec<String>,
+    sizes: Vec<usize>,
+    target: Target,
 }
 
 impl Plan {
@@ -154,64 +153,103 @@ impl driver::Plan for Plan {
     }
 }
 
-/// What to measure, all in all.
-#[derive(Debug, Clone)]
+/// What the command line asks for.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  farside bench ops --ranks 2,16 --against mpich,openmpi,openshmem \
+                  --json ops.json --plot plots\n  farside bench ops --nodes 2 --servers \
+                  nic,host-poll,host-spin-block,host-block --against mpich,openmpi\n  farside \
+                  bench ops --nodes 2 --mtu 1500 --cases put,get --sizes 1M,64M --against \
+                  openmpi\n  farside bench ops --sim aries-xc30 --ranks 16,256,1024 --time 1 \
+                  --rounds 1"
+)]
 pub struct Options {
-    /// What every bench is told.
-    pub setting: Setting,
-    /// Which cases; all if empty.
-    pub cases: Vec<String>,
-    /// At which sizes, in bytes.
-    pub sizes: Vec<usize>,
-    /// The MTU of a link between two nodes, if they are not to reach each other over loopback.
-    pub mtu: Option<u32>,
+    /// Which cases: put, get, accumulate, get_accumulate, put_strided, fetch_add, swap,
+    /// compare_swap, compare_swap_miss, signal, rate, barrier; all by default
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    /// At which sizes
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "8,64,1K,8K,64K,1M,4M",
+        value_name = "BYTES,…"
+    )]
+    sizes: Vec<String>,
+    /// Join the two nodes by a link with this MTU, in network namespaces, instead of loopback; the
+    /// limit is then one TCP stream by iperf3. Needs root
+    #[arg(long, value_name = "BYTES", requires = "nodes")]
+    mtu: Option<u32>,
 }
 
-/// Measures.
-pub fn run(options: &Options) -> Result<Findings> {
-    options.setting.check(2)?;
-    if let Some(mtu) = options.mtu {
-        let nodes = options.setting.nodes.unwrap_or(1);
-        ensure!(nodes == 2, "--mtu {mtu}: a link joins 2 nodes, not {nodes}; add --nodes 2");
-        let link = Arc::new(Link::new(mtu, &options.setting.build_directory)?);
-        let setting = Setting { link: Some(link), ..options.setting.clone() };
-        return run(&Options { setting, mtu: None, ..options.clone() });
+impl Bench for Options {
+    type Plan = Plan;
+
+    const RANKS: Option<&'static str> = Some("2");
+
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Plan>> {
+        setting.check(2)?;
+        if let Some(mtu) = self.mtu {
+            let nodes = setting.nodes.unwrap_or(1);
+            ensure!(nodes == 2, "--mtu {mtu}: a link joins 2 nodes, not {nodes}; add --nodes 2");
+            setting.link = Some(Arc::new(Link::new(mtu, &setting.build_directory)?));
+        }
+        let cases = driver::choose(&self.cases, &CASES)?;
+        let sizes = parse_sizes(&self.sizes)?;
+        for &bytes in &sizes {
+            ensure!(
+                bytes >= 8 && bytes.is_multiple_of(8) && (bytes < 64 || bytes.is_multiple_of(64)),
+                "{bytes} bytes cannot be measured: below 64, sizes are multiples of 8; from there \
+                 on, of 64"
+            );
+            ensure!(
+                bytes <= 64 << 20,
+                "{bytes} bytes are more than the {} that are measured",
+                64 << 20
+            );
+        }
+        let mut left_out = Vec::new();
+        let at = |&ranks: &u32| plans(setting, &cases, &sizes, ranks, &mut left_out);
+        let plans = setting.ranks.iter().flat_map(at).collect();
+        Ok(Jobs { plans, left_out })
     }
-    let cases = driver::choose(&options.cases, &CASES)?;
-    for &bytes in &options.sizes {
-        ensure!(
-            bytes >= 8 && bytes.is_multiple_of(8) && (bytes < 64 || bytes.is_multiple_of(64)),
-            "{bytes} bytes cannot be measured: below 64, sizes are multiples of 8; from there on, \
-             of 64"
-        );
-        ensure!(
-            bytes <= 64 << 20,
-            "{bytes} bytes are more than the {} that are measured",
-            64 << 20
-        );
+
+    fn measure(&self, mut setting: Setting) -> Result<Findings> {
+        let jobs = self.jobs(&mut setting)?;
+        let mut findings = driver::run(&setting, &jobs)?;
+        let is_asked_for =
+            self.cases.is_empty() || self.cases.iter().any(|case| case == "compare_swap");
+        if is_asked_for && setting.against.contains(&Rival::OpenMpi) && setting.nodes.is_none() {
+            let why = "its default one-sided component crashes in it";
+            findings.troubles.push(format!("not measured: compare_swap of openmpi: {why}"));
+        }
+        Ok(findings)
     }
-    let mut left_out = Vec::new();
-    let ranks = options.setting.ranks.iter();
-    let plans: Vec<AtRanks<Plan>> =
-        ranks.flat_map(|&ranks| plans(options, &cases, ranks, &mut left_out)).collect();
-    driver::run(&options.setting, &plans, &left_out)
+
+    fn table(records: &[Record]) -> String {
+        report::table(records)
+    }
+
+    fn plots(records: &[Record]) -> Vec<Plot> {
+        report::plots(records)
+    }
 }
 
 /// The jobs for a number of ranks. Where ranks outnumber processors, those that wait disturb a pair
 /// that transfers in some systems and not in others, so that only the barrier is compared.
 fn plans(
-    options: &Options,
+    setting: &Setting,
     cases: &[String],
+    sizes: &[usize],
     ranks: u32,
     left_out: &mut Vec<String>,
 ) -> Vec<AtRanks<Plan>> {
-    let processors = match options.setting.sim {
+    let processors = match setting.sim {
         Some(_) => u32::MAX,
         None => processors() as u32,
     };
-    let time = options.setting.time;
-    let plan =
-        |cases: Vec<String>, target| Plan { time, cases, sizes: options.sizes.clone(), target };
+    let time = setting.time;
+    let plan = |cases: Vec<String>, target| Plan { time, cases, sizes: sizes.to_vec(), target };
     let (barrier, pairs): (Vec<String>, Vec<String>) =
         cases.iter().cloned().partition(|case| case == "barrier");
     let mut plans = Vec::new();
@@ -247,20 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_survives_the_command_line() {
+    fn the_command_line_of_a_program_in_c_has_the_plan() {
         let plan = plan(20, &["put", "fetch_add", "barrier"], &[8, 64], Target::Computing);
         assert_eq!(plan.arguments(), ["20", "put,fetch_add,barrier", "8,64", "computing"]);
-        let json = serde_json::to_string(&plan).unwrap();
-        let read: Plan = driver::plan(&[json]).unwrap();
-        let cases: Vec<(String, usize)> = read.cases().collect();
+        let cases: Vec<(String, usize)> = plan.cases().collect();
         assert_eq!(
             cases,
             [("put".into(), 8), ("put".into(), 64), ("fetch_add".into(), 8), ("barrier".into(), 0)]
         );
-        assert_eq!((read.time, read.target), (plan.time, Target::Computing));
-        let error = driver::plan::<Plan>(&["{}".to_owned()]).unwrap_err();
-        assert!(format!("{error:#}").contains("time"), "{error:#}");
-        assert!(driver::plan::<Plan>(&[]).is_err());
     }
 
     #[test]

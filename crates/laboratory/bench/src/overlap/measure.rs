@@ -7,7 +7,7 @@ use farside::epoch::{Design, LockAgent, Mode, Options, Window};
 use farside::{Error, Prices, Rank, Result, World};
 
 use super::{BYTES, LATENCY, Plan, RECEIVER, SENDER};
-use crate::driver::sample;
+use crate::driver::{peer_of_first, sample};
 use crate::timing::{measure, median};
 
 /// In how many steps computation grows to the epoch's own time.
@@ -49,7 +49,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
             window: &window,
             design: name,
             labour: &labour,
-            target: target_of(world),
+            target: peer_of_first(world),
         };
         if plan.has(LATENCY) {
             samples.extend(bench.latency()?);
@@ -68,12 +68,6 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
         window.free()?;
     }
     Ok(if world.rank() == Rank(0) { samples } else { Vec::new() })
-}
-
-/// Everything is done to this rank: on another node if there is one.
-fn target_of(world: &World) -> Rank {
-    let topology = world.topology();
-    world.ranks().find(|&rank| !topology.same_node(rank, Rank(0))).unwrap_or(Rank(1))
 }
 
 /// Computation: a fixed number of steps, so that lost processor time is noticed; on

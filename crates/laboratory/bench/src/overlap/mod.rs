@@ -18,14 +18,16 @@ mod report;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use clap::Args;
 use farside::World;
+use farside_job::parse_bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::cores::{self, Cores};
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, AtRanks, Bench, Fold, Jobs, Layout, SLACK, Setting, parse_sizes};
+use crate::record::Record;
+use crate::report::Plot;
 use crate::rivals::Rival;
-
-pub use report::{plot, tables};
 
 const CASES: [&str; 3] = [LATENCY, SENDER, RECEIVER];
 const LATENCY: &str = "latency";
@@ -34,34 +36,24 @@ const RECEIVER: &str = "receiver";
 /// Figure 5 and figure 6(b) are at this size.
 const BYTES: usize = 32 << 10;
 
-/// Returns the sizes at which a computing target is got from unless others are asked for.
-pub fn usual_receiver_sizes() -> Vec<usize> {
-    vec![BYTES]
-}
-
 /// What one job of one system measures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// For how long each.
-    pub time: Duration,
-    /// Which cases.
-    pub cases: Vec<String>,
-    /// At which sizes, in bytes.
-    pub sizes: Vec<usize>,
+    time: Duration,
+    cases: Vec<String>,
+    sizes: Vec<usize>,
     /// With how many operations in an epoch, at 32 KiB.
-    pub operations: Vec<usize>,
+    operations: Vec<usize>,
     /// At which sizes the others get from a target that computes, in bytes.
-    #[serde(default = "usual_receiver_sizes")]
-    pub receiver_sizes: Vec<usize>,
-    /// Which designs.
-    pub designs: Vec<String>,
+    receiver_sizes: Vec<usize>,
+    designs: Vec<String>,
     /// How long a slice of the target's computation is, between two calls of the library, in
     /// microseconds.
-    pub slice_us: u64,
+    slice_us: u64,
     /// How long the library of a simulated machine is busy with a request of the two-sided design.
-    pub library_ns: u64,
+    library_ns: u64,
     /// What fits into one message of the two-sided design.
-    pub message_bytes: usize,
+    message_bytes: usize,
     /// Where the rank that computes runs, and where everybody else does, if not everywhere.
     apart: Option<(Cores, Cores)>,
 }
@@ -130,82 +122,115 @@ impl driver::Plan for Plan {
     }
 }
 
-/// What to measure, all in all.
-#[derive(Debug, Clone)]
+/// What the command line asks for.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  farside bench overlap --against mpich,openmpi\n  farside bench \
+                  overlap --sim infiniband-2008 --ranks 2,3,5,9,17,33,65 --json overlap.json \
+                  --plot plots"
+)]
 pub struct Options {
-    /// What every bench is told.
-    pub setting: Setting,
-    /// Which cases; all if empty.
-    pub cases: Vec<String>,
-    /// At which sizes, in bytes.
-    pub sizes: Vec<usize>,
-    /// With how many operations in an epoch, at 32 KiB.
-    pub operations: Vec<usize>,
-    /// At which sizes the others get from a target that computes, in bytes.
-    pub receiver_sizes: Vec<usize>,
-    /// Which designs.
-    pub designs: Vec<String>,
-    /// How long a slice of the target's computation is.
-    pub slice: Duration,
-    /// What fits into one message of the two-sided design.
-    pub message_bytes: usize,
+    /// Which cases: latency, sender, receiver; all by default
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    /// At which sizes
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "8,512,4K,32K,64K,256K,1M",
+        value_name = "BYTES,…"
+    )]
+    sizes: Vec<String>,
+    /// With how many operations of 32 KiB in an epoch
+    #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32", value_name = "N,…")]
+    operations: Vec<usize>,
+    /// At which sizes the others of `receiver` get from the target
+    #[arg(long, value_delimiter = ',', default_value = "32K", value_name = "BYTES,…")]
+    receiver_sizes: Vec<String>,
+    /// Which designs: direct, two-sided, backoff, published
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "direct,two-sided",
+        value_name = "DESIGN,…"
+    )]
+    designs: Vec<String>,
+    /// For how long the target of `receiver` computes between two calls of the library, in
+    /// microseconds
+    #[arg(long, default_value_t = 1000, value_name = "US")]
+    slice: u64,
+    /// What fits into one message of the two-sided design
+    #[arg(long, default_value = "16K", value_name = "BYTES")]
+    eager: String,
 }
 
-/// Measures.
-pub fn run(options: &Options) -> Result<Findings> {
-    options.setting.check(2)?;
-    let cases = driver::choose(&options.cases, &CASES)?;
-    let designs = driver::choose(&options.designs, &farside_apps::lu::DESIGNS)?;
-    for &bytes in options.sizes.iter().chain(&options.receiver_sizes) {
-        let is_good = bytes >= 8 && bytes.is_multiple_of(8) && bytes <= 16 << 20;
+impl Bench for Options {
+    type Plan = Plan;
+
+    const RANKS: Option<&'static str> = Some("2");
+    const RANKS_HELP: &'static str = "At how many ranks; latency and sender are measured at 2 only";
+
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Plan>> {
+        setting.check(2)?;
+        let cases = driver::choose(&self.cases, &CASES)?;
+        let designs = driver::choose(&self.designs, &farside_apps::lu::DESIGNS)?;
+        let (sizes, receiver_sizes) =
+            (parse_sizes(&self.sizes)?, parse_sizes(&self.receiver_sizes)?);
+        for &bytes in sizes.iter().chain(&receiver_sizes) {
+            let is_good = bytes >= 8 && bytes.is_multiple_of(8) && bytes <= 16 << 20;
+            ensure!(
+                is_good,
+                "{bytes} bytes cannot be measured: expected a multiple of 8 up to {}",
+                16 << 20
+            );
+        }
         ensure!(
-            is_good,
-            "{bytes} bytes cannot be measured: expected a multiple of 8 up to {}",
-            16 << 20
+            self.operations.iter().all(|count| (1..=1024).contains(count)),
+            "an epoch has 1 to 1024 operations here"
         );
-    }
-    ensure!(
-        options.operations.iter().all(|count| (1..=1024).contains(count)),
-        "an epoch has 1 to 1024 operations here"
-    );
-    ensure!(
-        !options.sizes.is_empty() && !options.operations.is_empty(),
-        "there is nothing to measure"
-    );
-    let (time, slice_us) = (options.setting.time, options.slice.as_micros() as u64);
-    ensure!(slice_us > 0, "a slice of the target's computation takes at least 1 us");
-    let library_ns = library_ns(&options.setting);
-    // Where an interface is hardware, or there is but one node, nobody needs a processor to be put
-    // aside.
-    let apart = match options.setting.nodes {
-        Some(nodes) if nodes > 1 && options.setting.sim.is_none() => cores::usable()?.split_first(),
-        _ => None,
-    };
-    let plan = |cases: Vec<String>, apart: Option<(Cores, Cores)>| Plan {
-        time,
-        cases,
-        sizes: options.sizes.clone(),
-        operations: options.operations.clone(),
-        receiver_sizes: options.receiver_sizes.clone(),
-        designs: designs.clone(),
-        slice_us,
-        library_ns,
-        message_bytes: options.message_bytes,
-        apart,
-    };
-    let (mut plans, mut left_out): (Vec<AtRanks<Plan>>, Vec<String>) = Default::default();
-    for &ranks in &options.setting.ranks {
-        // A pair has nothing to do with those who look on: more ranks matter at the receiver only.
-        let (cases, pairs): (Vec<String>, Vec<String>) =
-            cases.iter().cloned().partition(|case| case == RECEIVER || ranks == 2);
-        if !pairs.is_empty() {
-            left_out.push(driver::left_out(&pairs, ranks, "a pair is measured at 2 ranks"));
+        ensure!(!sizes.is_empty() && !self.operations.is_empty(), "there is nothing to measure");
+        ensure!(self.slice > 0, "a slice of the target's computation takes at least 1 us");
+        // Where an interface is hardware, or there is but one node, nobody needs a processor to be
+        // put aside.
+        let apart = match setting.nodes {
+            Some(nodes) if nodes > 1 && setting.sim.is_none() => cores::usable()?.split_first(),
+            _ => None,
+        };
+        let plan = Plan {
+            time: setting.time,
+            cases: Vec::new(),
+            sizes,
+            operations: self.operations.clone(),
+            receiver_sizes,
+            designs,
+            slice_us: self.slice,
+            library_ns: library_ns(setting),
+            message_bytes: parse_bytes(&self.eager)? as usize,
+            apart: None,
+        };
+        let (mut plans, mut left_out): (Vec<AtRanks<Plan>>, Vec<String>) = Default::default();
+        for &ranks in &setting.ranks {
+            // A pair has nothing to do with those who look on: more ranks matter at the receiver
+            // only.
+            let (cases, pairs): (Vec<String>, Vec<String>) =
+                cases.iter().cloned().partition(|case| case == RECEIVER || ranks == 2);
+            if !pairs.is_empty() {
+                left_out.push(driver::left_out(&pairs, ranks, "a pair is measured at 2 ranks"));
+            }
+            for (cases, apart) in placements(cases, apart.as_ref()) {
+                plans.push(AtRanks { ranks, plan: Plan { cases, apart, ..plan.clone() } });
+            }
         }
-        for (cases, apart) in placements(cases, apart.as_ref()) {
-            plans.push(AtRanks { ranks, plan: plan(cases, apart) });
-        }
+        Ok(Jobs { plans, left_out })
     }
-    driver::run(&options.setting, &plans, &left_out)
+
+    fn table(records: &[Record]) -> String {
+        report::table(records)
+    }
+
+    fn plots(records: &[Record]) -> Vec<Plot> {
+        report::plots(records)
+    }
 }
 
 /// Some cases, and the processors of the rank that computes and of all others.
@@ -229,13 +254,11 @@ pub(crate) fn library_ns(setting: &Setting) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::records_of;
     use crate::driver::Plan as _;
-    use crate::machine::Machine;
-    use crate::record::Record;
-    use farside::sim::Profile;
 
     #[test]
-    fn a_plan_survives_the_command_line() {
+    fn rivals_have_a_latency_alone() {
         let plan = Plan {
             time: Duration::from_millis(20),
             cases: vec!["latency".to_owned(), "sender".to_owned()],
@@ -250,10 +273,7 @@ mod tests {
         };
         let words = ["20", "latency,sender", "8,64", "1,4", "direct", "300", "0", "16384"];
         assert_eq!(plan.arguments(), words);
-        let json = serde_json::to_string(&plan).unwrap();
-        let read: Plan = driver::plan(&[json]).unwrap();
-        assert_eq!(read, plan);
-        assert_eq!(read.launcher_cores().unwrap().to_string(), "1,2");
+        assert_eq!(plan.launcher_cores().unwrap().to_string(), "1,2");
         assert_eq!(plan.for_rival(Rival::Mpich, false).unwrap().cases, ["latency"]);
     }
 
@@ -273,35 +293,8 @@ mod tests {
         assert_eq!(of(&[], Some(&cores)), []);
     }
 
-    fn simulated(ranks: &[u32], cases: &[&str], sizes: &[usize]) -> Vec<Record> {
-        let machine =
-            Machine { profile: Profile::load("infiniband-2008").unwrap(), topology: None, seed: 1 };
-        let setting = Setting {
-            nodes: None,
-            link: None,
-            servers: Vec::new(),
-            provider: None,
-            ranks: ranks.to_vec(),
-            against: Vec::new(),
-            time: Duration::from_millis(2),
-            rounds: 1,
-            program: "none".into(),
-            sim: Some(machine),
-            build_directory: "none".into(),
-            progress: false,
-        };
-        let options = Options {
-            setting,
-            cases: cases.iter().map(|&case| case.to_owned()).collect(),
-            sizes: sizes.to_vec(),
-            operations: vec![4],
-            receiver_sizes: usual_receiver_sizes(),
-            designs: vec!["direct".into(), "two-sided".into()],
-            slice: Duration::from_micros(300),
-            message_bytes: 64 << 10,
-        };
-        run(&options).unwrap().records
-    }
+    const QUICK: &str = "--sim infiniband-2008 --operations 4 --slice 300 --eager 64K --time 2 \
+                         --rounds 1";
 
     fn figure(records: &[Record], wanted: &[(&str, &str)], name: &str) -> f64 {
         let is = |record: &&Record| {
@@ -316,7 +309,7 @@ mod tests {
 
     #[test]
     fn direct_epochs_hide_large_transfers_and_two_sided_ones_hide_none() {
-        let records = simulated(&[2], &[SENDER], &[65536]);
+        let records = records_of(&format!("overlap --ranks 2 --cases sender --sizes 64K {QUICK}"));
         let overlap = |design| {
             figure(
                 &records,
@@ -330,7 +323,8 @@ mod tests {
 
     #[test]
     fn small_epochs_are_faster_in_one_message_and_large_ones_directly() {
-        let records = simulated(&[2], &[LATENCY], &[8, 1 << 20]);
+        let records =
+            records_of(&format!("overlap --ranks 2 --cases latency --sizes 8,1M {QUICK}"));
         let ns = |design, bytes| {
             figure(
                 &records,
@@ -347,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_target_is_held_up_by_messages_only() {
-        let records = simulated(&[9], &[RECEIVER], &[8]);
+        let records = records_of(&format!("overlap --ranks 9 --cases receiver --sizes 8 {QUICK}"));
         let overlap = |design| figure(&records, &[("design", design)], "overlap_pct");
         assert!(
             overlap("direct") > 99.0 && overlap("two-sided") < 80.0,

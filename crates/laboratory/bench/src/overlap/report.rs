@@ -1,174 +1,92 @@
 //! The results of `bench overlap`, as a table and as plots.
 
-use std::path::Path;
-
-use anyhow::Result;
-
 use super::{BYTES, LATENCY, RECEIVER, SENDER};
 use crate::driver::FARSIDE;
-use crate::plot::{Axis, Chart, Scale, Series, Unit};
-use crate::record::{Record, times};
-use crate::report::{table, text_of, write_plots};
+use crate::plot::{Axis, Chart, Scale, Unit};
+use crate::record::Record;
+use crate::report::{Plot, curves, of_case, text_of, time};
+use crate::table::{Columns, alike, ratio, times};
 
-/// The results as a table: the time, what was hidden, and how many times faster than the best rival
-/// it is.
-pub fn tables(records: &[Record]) -> String {
-    let header = [
-        "ranks",
-        "case",
-        "system",
-        "design",
-        "operation",
-        "bytes",
-        "operations",
-        "target",
-        "cores",
-        "time",
-        "overlap",
-        "of transfer",
-        "slowdown",
-        "ratio",
-    ];
-    let rows = records.iter().map(|record| {
-        let ns = record.number("median_ns").unwrap_or(f64::NAN);
-        let ratio = (record.system == FARSIDE).then(|| best_rival(records, record)).flatten();
-        let slowdown = record.number("alone_ns").map(|alone_ns| format!("{:.2}", ns / alone_ns));
-        vec![
-            record.ranks.to_string(),
-            record.case.clone(),
-            record.system.clone(),
-            text_of(record, "design"),
-            text_of(record, "operation"),
-            record.number("bytes").map_or("-".into(), |bytes| Unit::Bytes.format(bytes)),
-            text_of(record, "operations"),
-            text_of(record, "target"),
-            text_of(record, "cores"),
-            Unit::Ns.format(ns),
-            percent(record, "overlap_pct"),
-            percent(record, "transfer_pct"),
-            slowdown.unwrap_or("-".into()),
-            ratio.map_or("-".into(), |best| times(best / ns)),
-        ]
-    });
-    table(9, &header, rows)
-}
-
-fn percent(record: &Record, figure: &str) -> String {
-    record.number(figure).map_or("-".into(), |percent| format!("{percent:.0} %"))
-}
-
-fn best_rival(records: &[Record], own: &Record) -> Option<f64> {
-    let keys = ["operation", "bytes", "operations", "target"];
-    let same = |record: &&Record| {
-        (record.ranks, &record.case) == (own.ranks, &own.case)
-            && keys.iter().all(|key| record.attribute(key) == own.attribute(key))
+/// The time, what was hidden, and how many times faster than the best rival it is.
+pub(super) fn table(records: &[Record]) -> String {
+    let keys = ["ranks", "case", "operation", "bytes", "operations", "target"];
+    let rivals = |own: &Record| alike(records, own, &keys);
+    let percent = |percent: f64| format!("{percent:.0} %");
+    let slowdown = |record: &Record| {
+        Some(format!("{:.2}", record.number("median_ns")? / record.number("alone_ns")?))
     };
-    let rivals = records.iter().filter(|record| record.is_of_rival()).filter(same);
-    rivals.filter_map(|record| record.number("median_ns")).reduce(f64::min)
+    Columns::of(&["ranks", "case", "system", "design", "operation"])
+        .figures(&[("bytes", "bytes")])
+        .texts(&["operations", "target", "cores"])
+        .figures(&[("time", "median_ns")])
+        .number("overlap", "overlap_pct", percent)
+        .number("of transfer", "transfer_pct", percent)
+        .cell("slowdown", slowdown)
+        .cell("ratio", |own| ratio(own, rivals(own), "median_ns").map(times))
+        .table(9, records)
 }
 
-/// Draws the results into a directory: figures 3 to 6 of \[PASSIVE08\].
-pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
+/// Figures 3 to 6 of \[PASSIVE08\].
+pub(super) fn plots(records: &[Record]) -> Vec<Plot> {
     let mut plots = Vec::new();
+    let mut add = |caption: &str, name: &str, chart: Chart| {
+        plots.extend(Plot::of_curves(caption, format!("overlap-{name}.svg"), &chart));
+    };
+    let bytes = || Axis::new("bytes", Scale::Log2, Unit::Bytes);
+    let count = |label: &str| Axis::new(label, Scale::Log2, Unit::Count);
     for (operation, letter) in [("put", "a"), ("get", "b")] {
-        let of = |case: &str| -> Vec<&Record> {
-            let is =
-                |record: &&Record| record.case == case && text_of(record, "operation") == operation;
-            records.iter().filter(is).collect()
+        let of = |case: &str, is: &dyn Fn(&Record) -> bool| -> Vec<&Record> {
+            let of = of_case(records, case).into_iter();
+            of.filter(|record| text_of(record, "operation") == operation && is(record)).collect()
         };
-        let (latency, sender) = (of(LATENCY), of(SENDER));
-        let idle: Vec<&Record> =
-            latency.into_iter().filter(|record| text_of(record, "target") == "idle").collect();
-        let figure = format!("([PASSIVE08] figure 3{letter}); lower is better");
-        let time = Axis::new("time of an epoch", Scale::Log10, Unit::Ns);
-        let svg = chart(
-            &format!("Lock, {operation}, unlock"),
-            &figure,
-            ("bytes", Unit::Bytes),
-            time,
-            &idle,
-            "median_ns",
-        );
-        plots.push((
-            format!("latency of {operation}"),
-            format!("overlap-latency-{operation}.svg"),
-            svg,
-        ));
-        let (single, many): (Vec<&Record>, Vec<&Record>) =
-            sender.into_iter().partition(|record| record.number("operations") == Some(1.0));
-        let hidden = || Axis::new("overlap, %", Scale::Linear, Unit::None);
-        let figure = format!("by size ([PASSIVE08] figure 4{letter}); higher is better");
-        let title = format!("Computation hidden behind {operation}");
-        let svg = chart(&title, &figure, ("bytes", Unit::Bytes), hidden(), &single, "overlap_pct");
-        plots.push((
-            format!("overlap of {operation}"),
-            format!("overlap-sender-{operation}.svg"),
-            svg,
-        ));
-        let figure = format!(
-            "by operations of {} KiB in an epoch ([PASSIVE08] figure 5{letter})",
-            BYTES >> 10
-        );
-        let svg =
-            chart(&title, &figure, ("operations", Unit::Count), hidden(), &many, "overlap_pct");
-        plots.push((
-            format!("overlap of several {operation}s"),
-            format!("overlap-operations-{operation}.svg"),
-            svg,
-        ));
+        let idle = of(LATENCY, &|record| text_of(record, "target") == "idle");
+        let chart = Chart {
+            title: format!("Lock, {operation}, unlock"),
+            subtitle: format!("([PASSIVE08] figure 3{letter}); lower is better"),
+            x: bytes(),
+            y: time("time of an epoch"),
+            series: curves(idle.iter().copied(), namer(&idle), ("bytes", "median_ns")),
+        };
+        add(&format!("latency of {operation}"), &format!("latency-{operation}"), chart);
+        let single = of(SENDER, &|record| record.number("operations") == Some(1.0));
+        let many = of(SENDER, &|record| record.number("operations") != Some(1.0));
+        let hidden = |subtitle: String, x: Axis, of: &[&Record]| Chart {
+            title: format!("Computation hidden behind {operation}"),
+            subtitle,
+            y: Axis::new("overlap, %", Scale::Linear, Unit::None),
+            series: curves(of.iter().copied(), namer(of), (&x.label, "overlap_pct")),
+            x,
+        };
+        let subtitle = format!("by size ([PASSIVE08] figure 4{letter}); higher is better");
+        let chart = hidden(subtitle, bytes(), &single);
+        add(&format!("overlap of {operation}"), &format!("sender-{operation}"), chart);
+        let kib = BYTES >> 10;
+        let subtitle =
+            format!("by operations of {kib} KiB in an epoch ([PASSIVE08] figure 5{letter})");
+        let chart = hidden(subtitle, count("operations"), &many);
+        add(&format!("overlap of several {operation}s"), &format!("operations-{operation}"), chart);
     }
-    let receiver: Vec<&Record> = records.iter().filter(|record| record.case == RECEIVER).collect();
-    let time = Axis::new("time of the target's computation", Scale::Linear, Unit::Ns);
-    let figure = "while all others lock, get and unlock ([PASSIVE08] figure 6); lower is better";
-    let svg = chart(
-        "A target that computes",
-        figure,
-        ("ranks", Unit::Count),
-        time,
-        &receiver,
-        "median_ns",
-    );
-    plots.push(("the receiver's side".into(), "overlap-receiver.svg".into(), svg));
-    write_plots("farside bench overlap", directory, &plots)
+    let receiver = of_case(records, RECEIVER);
+    let subtitle = "while all others lock, get and unlock ([PASSIVE08] figure 6); lower is better";
+    let chart = Chart {
+        title: "A target that computes".into(),
+        subtitle: subtitle.into(),
+        x: count("ranks"),
+        y: Axis::new("time of the target's computation", Scale::Linear, Unit::Ns),
+        series: curves(receiver.iter().copied(), namer(&receiver), ("ranks", "median_ns")),
+    };
+    add("the receiver's side", "receiver", chart);
+    plots
 }
 
-/// One curve for each system and design.
-fn chart(
-    title: &str,
-    subtitle: &str,
-    (key, unit): (&str, Unit),
-    y: Axis,
-    records: &[&Record],
-    figure: &str,
-) -> Option<String> {
-    let mut series: Vec<Series> = Vec::new();
-    let is_apart = |record: &&Record| text_of(record, "cores") == "apart";
-    for record in records {
-        let is_own = record.system == FARSIDE;
-        let name = match is_own {
-            true if records.iter().any(is_apart) => {
-                format!("{}, {}", text_of(record, "design"), text_of(record, "cores"))
-            }
-            true => text_of(record, "design"),
-            false => record.system.clone(),
-        };
-        let (Some(x), Some(value)) = (record.number(key), record.number(figure)) else { continue };
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.push((x, value)),
-            None => {
-                let curve = Series::new(name, vec![(x, value)]);
-                series.push(if is_own { curve } else { curve.dashed() });
-            }
-        }
+/// The name of the curve of a record: its design or system, and its processors if those differ.
+fn namer(records: &[&Record]) -> impl Fn(&Record) -> String + use<> {
+    let differ = records.iter().any(|record| text_of(record, "cores") == "apart");
+    move |record: &Record| match (record.system == FARSIDE, differ) {
+        (true, true) => format!("{}, {}", text_of(record, "design"), text_of(record, "cores")),
+        (true, false) => text_of(record, "design"),
+        (false, _) => record.system.clone(),
     }
-    let chart = Chart {
-        title: title.into(),
-        subtitle: subtitle.into(),
-        x: Axis::new(key, Scale::Log2, unit),
-        y,
-        series,
-    };
-    (!chart.series.is_empty()).then(|| chart.to_svg())
 }
 
 #[cfg(test)]
@@ -178,7 +96,7 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         let record = Record::new("overlap", LATENCY, FARSIDE, "shm", 2, 1).with("bytes", 256 << 10);
-        let table = tables(&[record.figure("median_ns", 5.0)]);
+        let table = table(&[record.figure("median_ns", 5.0)]);
         assert!(table.contains("256 KiB") && !table.contains("262144"), "{table}");
     }
 }

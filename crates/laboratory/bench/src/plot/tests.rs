@@ -93,30 +93,6 @@ fn extremes_lie_inside_the_plot_area() {
 }
 
 #[test]
-fn nothing_leaves_the_sheet_and_the_legend_stays_beside_the_data() {
-    let long =
-        "a system with a very long name indeed that goes on computing averylongwordthatneverends";
-    let series = (0..40).map(|n| Series::new(format!("{n} {long}"), vec![(8.0, 3.0), (64.0, 3e9)]));
-    let svg = chart(Scale::Log2, Scale::Linear, series.collect()).to_svg();
-    let document = parsed(&svg);
-    let sheet = document.root_element();
-    let [_, _, right, _] = area(&document);
-    for sample in of_class(&document, "sample") {
-        let place = sample.attribute("transform").expect("a place");
-        let x: f64 = place["translate(".len()..].split(' ').next().unwrap().parse().unwrap();
-        assert!(x > right);
-    }
-    for text in document.root().descendants().filter(|node| node.has_tag_name("text")) {
-        let (x, y) = (number(text, "x"), number(text, "y"));
-        assert!(y > 0.0 && y < number(sheet, "height"), "{text:?}");
-        if text.attribute("text-anchor") == Some("start") {
-            let width = svg::Style::LEGEND.width(text.text().unwrap_or_default());
-            assert!(x + width * 0.9 <= number(sheet, "width"), "{text:?}");
-        }
-    }
-}
-
-#[test]
 fn what_cannot_be_drawn_leaves_a_gap() {
     let points = vec![
         (1.0, 1.0),

@@ -2,19 +2,20 @@
 //! all of its ranks have ended, by our launcher and by that of Open MPI, and how long it takes to
 //! allocate and free a window.
 
-mod report;
-
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use clap::Args;
 use farside::{Rank, World};
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting, sample};
+use crate::driver::{self, Bench, Fold, Jobs, Layout, SLACK, Setting, sample};
+use crate::plot::Chart;
+use crate::record::Record;
+use crate::report::{Plot, curves, of_case, over_ranks, time};
 use crate::rivals::Rival;
+use crate::table::{Columns, alike, ratio, times};
 use crate::timing::median;
-
-pub use report::{plot, tables};
 
 const CASES: [&str; 3] = [JOB, JOIN, WINDOW];
 const JOB: &str = "job";
@@ -28,9 +29,8 @@ const WINDOW_WORDS: usize = 512;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long windows are allocated.
-    pub time: Duration,
-    /// Which case.
-    pub case: String,
+    time: Duration,
+    case: String,
 }
 
 impl driver::Plan for Plan {
@@ -75,10 +75,6 @@ impl driver::Plan for Plan {
             .collect())
     }
 
-    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
-        Some(self.clone())
-    }
-
     fn launcher(&self) -> Option<Rival> {
         (self.case == JOIN).then_some(Rival::OpenMpi)
     }
@@ -88,35 +84,69 @@ impl driver::Plan for Plan {
     }
 }
 
-/// What to measure, all in all.
-#[derive(Debug, Clone)]
+/// What the command line asks for.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  farside bench start --ranks 2,16,64 --against \
+                  mpich,openmpi,openshmem\n  farside bench start --cases window --nodes 2")]
 pub struct Options {
-    /// What every bench is told.
-    pub setting: Setting,
-    /// Which cases; all if empty.
-    pub cases: Vec<String>,
+    /// Which cases: job (a program that does nothing, from the launcher's start to the last rank's
+    /// end), join (the same, our ranks started by Open MPI's mpirun), window (4 KiB of every rank
+    /// allocated and freed); all by default, join only against openmpi
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
 }
 
-/// Measures.
-pub fn run(options: &Options) -> Result<Findings> {
-    let setting = &options.setting;
-    setting.check(1)?;
-    setting.check_one_server()?;
-    ensure!(setting.sim.is_none(), "what a start takes is not simulated: leave out --sim");
-    let mut cases = driver::choose(&options.cases, &CASES)?;
-    let joins = setting.nodes.is_none() && setting.against.contains(&Rival::OpenMpi);
-    if options.cases.is_empty() && !joins {
-        // Not everybody has Open MPI.
-        cases.retain(|case| case != JOIN);
+impl Bench for Options {
+    type Plan = Plan;
+
+    const RANKS: Option<&'static str> = Some("2,16,64");
+
+    fn jobs(&self, setting: &mut Setting) -> Result<Jobs<Plan>> {
+        setting.check(1)?;
+        setting.check_one_server()?;
+        ensure!(setting.sim.is_none(), "what a start takes is not simulated: leave out --sim");
+        let mut cases = driver::choose(&self.cases, &CASES)?;
+        let joins = setting.nodes.is_none() && setting.against.contains(&Rival::OpenMpi);
+        if self.cases.is_empty() && !joins {
+            // Not everybody has Open MPI.
+            cases.retain(|case| case != JOIN);
+        }
+        ensure!(
+            setting.nodes.is_none() || cases.iter().all(|case| case != JOIN),
+            "ranks that mpirun starts are on one node here: leave out --nodes, or the case {JOIN}"
+        );
+        let plans = cases.into_iter().map(|case| Plan { time: setting.time, case });
+        Ok(Jobs::everywhere(setting, plans))
     }
-    ensure!(
-        setting.nodes.is_none() || cases.iter().all(|case| case != JOIN),
-        "ranks that mpirun starts are on one node here: leave out --nodes, or the case {JOIN}"
-    );
-    let plans = cases
-        .into_iter()
-        .flat_map(|case| AtRanks::all(setting, &Plan { time: setting.time, case }));
-    driver::run(setting, &plans.collect::<Vec<_>>(), &[])
+
+    /// With how many times faster farside is than the best rival.
+    fn table(records: &[Record]) -> String {
+        let rivals = |own: &Record| alike(records, own, &["ranks", "case"]);
+        Columns::of(&["ranks", "case", "system"])
+            .figures(&[("time", "median_ns")])
+            .cell("ratio", |own| ratio(own, rivals(own), "median_ns").map(times))
+            .table(3, records)
+    }
+
+    fn plots(records: &[Record]) -> Vec<Plot> {
+        let plots = [
+            (JOB, "a job that does nothing"),
+            (JOIN, "a job that does nothing, started by mpirun"),
+            (WINDOW, "a window, allocated and freed"),
+        ];
+        let plot = |(case, title): (&str, &str)| {
+            let system = |record: &Record| record.system.clone();
+            let chart = Chart {
+                title: title.into(),
+                subtitle: "lower is better".into(),
+                x: over_ranks(),
+                y: time("time"),
+                series: curves(of_case(records, case), system, ("ranks", "median_ns")),
+            };
+            Plot::of_curves(title, format!("start-{case}.svg"), &chart)
+        };
+        plots.into_iter().filter_map(plot).collect()
+    }
 }
 
 #[cfg(test)]
@@ -129,10 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_survives_the_command_line() {
-        let json = serde_json::to_string(&plan(WINDOW)).unwrap();
-        let read: Plan = driver::plan(&[json]).unwrap();
-        assert_eq!(read.arguments(), ["20", "window"]);
+    fn a_rival_starts_its_ranks_by_its_own_launcher() {
+        assert_eq!(plan(WINDOW).arguments(), ["20", "window"]);
         assert_eq!(plan(JOIN).arguments(), ["20", "job"]);
     }
 
