@@ -11,7 +11,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("bench", 2),
     ("cli", 2),
     ("containers", 2),
-    ("dsm", 7),
     ("epoch", 2),
     ("fabric", 12),
     ("farside", 2),
