@@ -10,7 +10,6 @@ use super::source::{Source, Tree};
 const KNOWN: &[(&str, usize)] = &[
     ("cli", 2),
     ("containers", 2),
-    ("dsm", 7),
     ("epoch", 2),
     ("farside", 2),
     ("job", 4),

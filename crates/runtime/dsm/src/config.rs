@@ -136,6 +136,11 @@ impl Config {
             time_barriers: false,
         }
     }
+
+    /// Returns whether each rank has a copy and diffs are made eagerly.
+    pub(crate) fn is_eager(&self) -> bool {
+        (self.copies, self.diffs) == (Copies::Rank, Diffs::Eager)
+    }
 }
 
 macro_rules! named {

@@ -5,24 +5,28 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use farside_fabric::{Error, ProbeEvent, Rank, Region as Pieces, Result, SegmentId};
+use farside_fabric::{Error, ProbeEvent, Rank, Result, SegmentId};
 use farside_pager::{Method, Watched};
 use farside_rma::{Numeric, Plain, World};
 
 use crate::accesses::AccessLog;
 use crate::barrier::BarrierMembers;
-use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard, ViewPages};
-use crate::config::{Access, Config, Copies, Diffs, Fetch, Start};
+use crate::coherence::Coherence;
+use crate::config::{Access, Config, Copies, Diffs, Start};
+use crate::copies::{Domains, is_near};
 use crate::diff::PAGE_WORDS_MAX;
-use crate::domain::{self, Domain, Domains};
+use crate::domain::{self, Domain};
+use crate::eager::Eager;
 use crate::failure::agree;
 use crate::front::{FaultHandler, PagerGuard};
-use crate::lend::Lent;
+use crate::guard::{Allowed, Guard, NoGuard, ViewPages};
 use crate::memory::Memory;
+use crate::one_copy::OneCopy;
+use crate::protocol::Protocol;
 use crate::race::Race;
 use crate::region::{Placement, Region};
 use crate::shared::{Shared, View, ViewMemory, ViewMut};
-use crate::sides::Serving;
+use crate::state::{ContextHandle, Local, Records, numbers_before};
 use crate::statistics::{ArrayStatistics, BarrierTime, Statistics};
 
 /// Memory that all ranks share: ordinary loads and stores, kept coherent by locks and barriers.
@@ -63,7 +67,7 @@ pub struct Dsm<'w> {
 
 /// What a rank needs beside the memory that others reach.
 struct Parts<'w> {
-    serving: Serving,
+    protocol: Box<dyn Protocol>,
     context: ContextHandle<'w>,
     guard: Box<dyn Guard + 'w>,
     watched: Option<Arc<Watched>>,
@@ -76,30 +80,33 @@ impl<'w> Parts<'w> {
         world: &'w World,
         config: &Config,
         memory: &Memory,
-        domains: Option<Domains>,
+        domains: &Domains,
         method: Option<Method>,
     ) -> Result<Parts<'w>> {
-        let domain = match domains {
-            Some(domains) => Some(Domain::new(world, config, memory, domains)?),
-            None => None,
-        };
-        let handler = match config.fetch {
-            Fetch::Call if domain.is_none() => Some(world.serve(serve)?),
-            Fetch::Get | Fetch::Call => None,
+        let (protocol, own): (Box<dyn Protocol>, _) = if config.is_eager() {
+            let own = NonNull::new(memory.copy.own().as_ptr().cast::<u8>());
+            (Box::new(Eager::new(world, config)?), own)
+        } else {
+            // Ranks of a node use it as memory, and so do the tables of its pages.
+            let place = Location::caller();
+            world.tell(|| ProbeEvent::Lent { what: "shared pages", place });
+            match &memory.domain {
+                None => {
+                    let one = OneCopy::new(world, memory, domains)?;
+                    let own = Some(one.copy.base());
+                    (Box::new(one), own)
+                }
+                Some(windows) => {
+                    let domain = Domain::new(world, config, memory, windows, domains)?;
+                    let own = Some(domain.copy().base());
+                    (Box::new(domain), own)
+                }
+            }
         };
         // Faults come at any moment, also in the middle of the program's own operations.
         let context = match method {
             Some(_) => ContextHandle::Owned(Box::new(world.context()?)),
             None => ContextHandle::Borrowed(world),
-        };
-        let own = match &domain {
-            Some(domain) => {
-                // Ranks of a node use it as memory, and so do the tables of its pages.
-                let place = Location::caller();
-                world.tell(|| ProbeEvent::Lent { what: "shared pages", place });
-                Some(domain.copy().base())
-            }
-            None => NonNull::new(memory.copy.own().as_ptr().cast::<u8>()),
         };
         let own =
             own.ok_or_else(|| Error::Internal("this rank's shared memory is nowhere".into()))?;
@@ -115,8 +122,7 @@ impl<'w> Parts<'w> {
         // which live as long as the coherence state, or the second mapping of it, which lives as
         // long as `watched`.
         let view_memory = unsafe { ViewMemory::new(base, config.bytes, log.clone()) };
-        let serving = Serving { handler, domain };
-        Ok(Parts { serving, context, guard, watched, view_memory, log })
+        Ok(Parts { protocol, context, guard, watched, view_memory, log })
     }
 }
 
@@ -131,15 +137,16 @@ impl<'w> Dsm<'w> {
         }
         check_config(world, &mut config)?;
         let domains = domains_of(world, &mut config)?;
-        let is_plain = domains.as_ref().is_some_and(|domains| domains.count() == 1);
+        let is_plain = !config.is_eager() && domains.count() == 1;
         if is_plain {
             method = None;
         }
-        let memory = Memory::new(world, &config, domains.as_ref())?;
-        let parts = Parts::new(world, &config, &memory, domains, method);
+        let has_tables = !config.is_eager() && domains.count() > 1;
+        let table_words = has_tables.then(|| domain::table_words(&config, &domains));
+        let memory = Memory::new(world, &config, table_words)?;
+        let parts = Parts::new(world, &config, &memory, &domains, method);
         // No rank may send before every rank can receive.
-        let Parts { serving, context, guard, watched, view_memory, log } = match agree(world, parts)
-        {
+        let parts = match agree(world, parts) {
             Ok(parts) => parts,
             Err(error) => {
                 // Why there is none says more than why this cannot be freed.
@@ -147,8 +154,22 @@ impl<'w> Dsm<'w> {
                 return Err(error);
             }
         };
-        let mut coherence = Coherence::new(context, config, memory, serving, guard);
-        coherence.access_log = log;
+        let Parts { protocol, context, guard, watched, view_memory, log } = parts;
+        let repeats = context.job().state.effort().repeats;
+        let here = Local {
+            me: context.rank(),
+            ranks: context.size(),
+            epoch: numbers_before(&context).0,
+            context,
+            config,
+            domains,
+            memory,
+            guard,
+            view: None,
+            access_log: log,
+            records: Records { repeats, ..Records::default() },
+        };
+        let coherence = Coherence::new(here, protocol);
         let page_shift = config.page_bytes.trailing_zeros();
         let region = Region::new(config.bytes, config.page_bytes as u64);
         let coherence = Box::new(FaultHandler::new(coherence));
@@ -167,8 +188,8 @@ impl<'w> Dsm<'w> {
     /// Allows what may be done at first, and lets faults be dealt with.
     fn allow_all(&self) -> Result<()> {
         let mut coherence = self.coherence.lock();
-        if !self.is_plain && coherence.is_readable(0) {
-            let count = coherence.pages_count() as u32;
+        if !self.is_plain && coherence.protocol.allowed(0) != Allowed::Nothing {
+            let count = coherence.pages() as u32;
             coherence.guard.allow(0, count, Allowed::Reading)?;
         }
         drop(coherence);
@@ -233,31 +254,6 @@ impl<'w> Dsm<'w> {
     ) -> Result<ViewMut<'_, T>> {
         let bytes = shared.bytes(&range).and_then(|bytes| self.touch(&bytes, true).map(|()| bytes));
         self.world.noted(bytes.and_then(|bytes| self.view_memory.view_mut(bytes)))
-    }
-
-    /// Lends shared memory to threads of this rank, until the next synchronization.
-    ///
-    /// ```
-    /// # use farside::dsm::{Config, Dsm};
-    /// # farside::local(2, |world| {
-    /// # let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
-    /// let squares = dsm.alloc::<u64>(1000)?;
-    /// let mine = dsm.part_of(0..1000);
-    /// let lent = dsm.lend();
-    /// let part = lent.write(squares, mine.clone())?;
-    /// std::thread::scope(|scope| {
-    ///     for (mut part, first) in part.chunks(200).zip(mine.step_by(200)) {
-    ///         scope.spawn(move || {
-    ///             (0..part.len()).for_each(|at| part.set(at, ((first + at) as u64).pow(2)));
-    ///         });
-    ///     }
-    /// });
-    /// dsm.barrier()?;
-    /// assert_eq!(dsm.get(squares, 999)?, 999 * 999);
-    /// # dsm.close() }).unwrap();
-    /// ```
-    pub fn lend(&mut self) -> Lent<'_, 'w> {
-        Lent::new(self)
     }
 
     /// Loads an element.
@@ -397,12 +393,13 @@ impl<'w> Dsm<'w> {
         self.synchronize(check, |coherence, group| {
             let begin_ns = coherence.context.now_ns();
             coherence.pass(&group)?;
-            coherence.records.statistics.barriers += 1;
-            let end_ns = coherence.context.now_ns();
-            coherence.records.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);
-            if coherence.config.time_barriers && members.len() == coherence.ranks as usize {
+            let Local { context, ranks, config, records, .. } = &mut coherence.here;
+            records.statistics.barriers += 1;
+            let end_ns = context.now_ns();
+            records.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);
+            if config.time_barriers && members.len() == *ranks as usize {
                 let time = BarrierTime { entered_ns: begin_ns, left_ns: end_ns };
-                coherence.records.barrier_times.push(time);
+                records.barrier_times.push(time);
             }
             Ok(())
         })
@@ -442,9 +439,7 @@ impl<'w> Dsm<'w> {
         let of = |(offset, end): (u64, u64)| {
             let bytes = end - offset;
             let mut array = ArrayStatistics { offset, bytes, ..ArrayStatistics::default() };
-            if let Some(domain) = &coherence.domain {
-                domain.add_to(&mut array, coherence.config.page_bytes as u64, coherence.me);
-            }
+            coherence.protocol.add_array(&coherence.here, &mut array);
             array
         };
         self.region.allocations().map(of).collect()
@@ -464,7 +459,7 @@ impl<'w> Dsm<'w> {
 
     /// Returns the number of bytes of diffs and notices that this rank keeps.
     pub fn storage(&self) -> u64 {
-        self.coherence.lock().storage()
+        self.coherence.lock().protocol.storage()
     }
 
     /// The races that this rank has found, if they are looked for. Pages are dealt out: other ranks
@@ -478,14 +473,11 @@ impl<'w> Dsm<'w> {
     pub fn close(self) -> Result<()> {
         let Dsm { world, coherence, watched, .. } = self;
         // Faults must be impossible before the memory goes.
-        let coherence = coherence.into_inner();
-        let (memory, domain) = coherence.into_parts();
+        let Coherence { here, protocol, .. } = coherence.into_inner();
         drop(watched);
         // Ranks that have not come yet may still ask for diffs.
-        memory.free(world)?;
-        if let Some(domain) = domain {
-            domain.retire();
-        }
+        here.memory.free(world)?;
+        protocol.retire();
         Ok(())
     }
 }
@@ -500,22 +492,19 @@ fn method_of(access: Access) -> Option<Method> {
     }
 }
 
-/// Returns the coherence domains, or `None` if each rank has a copy and diffs are eager. Replaces
-/// in the configuration what cannot be had. Collective.
-fn domains_of(world: &World, config: &mut Config) -> Result<Option<Domains>> {
+/// Returns the coherence domains. Replaces in the configuration what cannot be had. Collective.
+fn domains_of(world: &World, config: &mut Config) -> Result<Domains> {
     if config.check_races || config.start == Start::ZeroInvalid {
         (config.copies, config.diffs) = (Copies::Rank, Diffs::Eager);
     }
-    if (config.copies, config.diffs) == (Copies::Rank, Diffs::Eager) {
-        return Ok(None);
+    if !config.is_eager() {
+        let mut is_near = [u64::from(is_near(world, SegmentId::ROOT))];
+        world.all_reduce(&mut is_near, u64::min)?;
+        if is_near == [0] {
+            (config.copies, config.diffs) = (Copies::Rank, Diffs::Eager);
+        }
     }
-    let mut is_near = [u64::from(domain::is_near(world, SegmentId::ROOT))];
-    world.all_reduce(&mut is_near, u64::min)?;
-    if is_near == [0] {
-        (config.copies, config.diffs) = (Copies::Rank, Diffs::Eager);
-        return Ok(None);
-    }
-    Ok(Some(Domains::new(world.topology(), config.copies)))
+    Ok(Domains::new(world.topology(), config.copies))
 }
 
 /// Checks that the configuration makes sense, and is the same on every rank.
@@ -551,19 +540,4 @@ fn check_config(world: &World, config: &mut Config) -> Result<()> {
         });
     }
     Ok(())
-}
-
-/// Answers a request for words of a rank of this node, as the node's agent.
-fn serve(agent: &dyn farside_rma::Agent, _from: Rank, asked: &[u8]) -> Vec<u8> {
-    let word = |at: usize| {
-        let bytes = asked.get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok());
-        bytes.map_or(0, u64::from_le_bytes)
-    };
-    let (segment, rank, at, bytes) = (SegmentId(word(0)), Rank(word(1) as u32), word(2), word(3));
-    let mut reply = vec![0; bytes.min(1 << 20) as usize];
-    // A wrong request gets a reply that is too short.
-    match agent.get(&Pieces::block(rank, segment, at, reply.len() as u64), &mut reply) {
-        Ok(()) => reply,
-        Err(_) => Vec::new(),
-    }
 }

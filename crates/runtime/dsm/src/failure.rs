@@ -63,12 +63,12 @@ impl Coherence<'_> {
     /// Answers all that wait for this rank now or later. Whoever cannot be reached is lost, and
     /// that everybody hears.
     fn tell_of_failure(&mut self) {
-        self.break_domain();
+        self.protocol.give_up(&self.here);
         // The count must not be overtaken by one of before.
         let _ = self.context.fence();
         for rank in (0..self.ranks).map(Rank).filter(|&rank| rank != self.me) {
             for way in [Way::Up, Way::Down] {
-                let _ = self.context.signal(self.memory.bell(way, self.me, rank), SENDS_NONE);
+                let _ = self.here.context.signal(self.memory.bell(way, self.me, rank), SENDS_NONE);
             }
             let _ = self.context.add(self.memory.taken(rank, self.me), TAKES_ALL);
         }

@@ -9,9 +9,10 @@ use farside_fabric::{Error, Result};
 use farside_pager::{Fault, Handler, Method, Watched, this_thread};
 use farside_rma::Context;
 
-use crate::coherence::{Allowed, Coherence, Guard, ViewPages};
-use crate::domain::Domain;
+use crate::coherence::Coherence;
+use crate::guard::{Allowed, Guard, ViewPages};
 use crate::memory::Memory;
+use crate::protocol::Protocol;
 
 pub(crate) struct PagerGuard(pub(crate) Arc<Watched>);
 
@@ -180,7 +181,7 @@ unsafe impl Sync for FaultHandler<'_> {}
 
 const _: () = {
     const fn may_change_threads<T: Send>() {}
-    may_change_threads::<(Context, Memory, Domain, PagerGuard)>();
+    may_change_threads::<(Context, Memory, Box<dyn Protocol>, PagerGuard)>();
 };
 
 // SAFETY: the coherence state touches its copy through the first mapping only. The code that holds
@@ -200,14 +201,16 @@ impl Coherence<'_> {
         let page = fault.page as u32;
         self.view = view;
         // A fault on a readable page is a write, unless the page was never touched before.
-        let is_write = fault.is_write.unwrap_or_else(|| self.is_readable(page));
+        let is_readable = || self.protocol.allowed(page) != Allowed::Nothing;
+        let is_write = fault.is_write.unwrap_or_else(is_readable);
         let done = match self.check() {
             Err(error) => Err(error),
             Ok(()) if is_write => self.write(page),
             Ok(()) => self.read(page),
         };
         self.view = None;
-        let done = done.and_then(|()| self.guard.allow(page, 1, self.allowed(page)));
+        let allowed = self.protocol.allowed(page);
+        let done = done.and_then(|()| self.guard.allow(page, 1, allowed));
         if let Err(error) = done {
             // An access cannot fail. The page stays as it was seen last, and the next
             // synchronization fails.

@@ -51,11 +51,34 @@ pub struct Lent<'d, 'w> {
     lent: RefCell<Ranges>,
 }
 
-impl<'d, 'w> Lent<'d, 'w> {
-    pub(crate) fn new(dsm: &'d mut Dsm<'w>) -> Lent<'d, 'w> {
-        Lent { dsm, lent: RefCell::default() }
+impl<'w> Dsm<'w> {
+    /// Lends shared memory to threads of this rank, until the next synchronization.
+    ///
+    /// ```
+    /// # use farside::dsm::{Config, Dsm};
+    /// # farside::local(2, |world| {
+    /// # let mut dsm = Dsm::new(world, Config::new(1 << 16))?;
+    /// let squares = dsm.alloc::<u64>(1000)?;
+    /// let mine = dsm.part_of(0..1000);
+    /// let lent = dsm.lend();
+    /// let part = lent.write(squares, mine.clone())?;
+    /// std::thread::scope(|scope| {
+    ///     for (mut part, first) in part.chunks(200).zip(mine.step_by(200)) {
+    ///         scope.spawn(move || {
+    ///             (0..part.len()).for_each(|at| part.set(at, ((first + at) as u64).pow(2)));
+    ///         });
+    ///     }
+    /// });
+    /// dsm.barrier()?;
+    /// assert_eq!(dsm.get(squares, 999)?, 999 * 999);
+    /// # dsm.close() }).unwrap();
+    /// ```
+    pub fn lend(&mut self) -> Lent<'_, 'w> {
+        Lent { dsm: self, lent: RefCell::default() }
     }
+}
 
+impl<'d, 'w> Lent<'d, 'w> {
     /// Lends elements to be read, by any number of threads. Fails if some of them are lent to be
     /// written.
     #[track_caller]

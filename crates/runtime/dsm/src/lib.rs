@@ -9,7 +9,7 @@
 //! - [`Statistics`]: what was done; [`Race`]s: what should not have been.
 //!
 //! The ranks of a node share one copy of the memory, and diffs travel between nodes when they are
-//! asked for. Either kind of coherence state stands under two front ends. With the *pager*, a view
+//! asked for. All protocols stand under two front ends. With the *pager*, a view
 //! is ordinary memory, and a page fault brings a page up to date; with *explicit* accesses, making
 //! a view does, which needs no operating system, and is what the simulator runs. This crate knows
 //! no fabric, no thread, no socket and no clock; what it knows of page faults is in
@@ -21,13 +21,15 @@ mod accesses;
 mod barrier;
 mod coherence;
 mod config;
+mod copies;
 mod diff;
 mod domain;
 mod dsm;
+mod eager;
 mod element;
 mod failure;
-mod fetch;
 mod front;
+mod guard;
 mod heap;
 mod held;
 mod interval;
@@ -36,12 +38,12 @@ mod lock;
 mod mail;
 mod memory;
 mod message;
+mod one_copy;
+mod protocol;
 mod race;
-mod race_check;
 mod reclaim;
 mod region;
 mod shared;
-mod sides;
 mod state;
 mod statistics;
 #[doc(hidden)]

@@ -21,6 +21,7 @@ use crate::coherence::Coherence;
 use crate::failure::has_failed;
 use crate::memory::{GRANT_BYTES, REQUEST_BYTES, STATES, TAIL};
 use crate::message::{Reader, Writer};
+use crate::protocol::Told;
 use crate::steps;
 use crate::time::Time;
 
@@ -42,10 +43,7 @@ const GRANT_HEADER: usize = 8;
 
 impl Coherence<'_> {
     pub(crate) fn acquire(&mut self, lock: u32) -> Result<()> {
-        // What a domain writes is told of when it is released.
-        if self.domain.is_none() {
-            self.close()?;
-        }
+        self.protocol.begin_acquire(&mut self.here)?;
         let omits = self.context.omits(steps::ALTERNATE_PLACES);
         let turn = if omits { 0 } else { 1 - self.lock_state.turn[lock as usize] };
         self.lock_state.turn[lock as usize] = turn;
@@ -61,11 +59,8 @@ impl Coherence<'_> {
         if before == 0 || last == self.me {
             return Ok(());
         }
-        self.lock_state.is_asking = true;
-        let asked = self.ask(lock, last, (before % 2) as usize);
-        self.lock_state.is_asking = false;
-        asked?;
-        self.catch_up()
+        self.ask(lock, last, (before % 2) as usize)?;
+        self.protocol.catch_up(&mut self.here)
     }
 
     /// Asks the one that asked before.
@@ -74,7 +69,7 @@ impl Coherence<'_> {
         self.lock_state.tickets = self.lock_state.tickets.checked_add(1).unwrap_or(1);
         let ticket = u64::from(self.lock_state.tickets);
         let mut writer = Writer::default();
-        writer.time(&self.time()?);
+        writer.time(&self.protocol.time(&self.here)?);
         if writer.bytes().len() > REQUEST_BYTES {
             // Too much to say: what comes then is more than needed.
             writer = Writer::default();
@@ -87,9 +82,7 @@ impl Coherence<'_> {
         self.count(2, 8 + writer.bytes().len());
         let length = match found & ((1 << KIND_BITS) - 1) {
             // A release before the last barrier of all ranks is known.
-            FREE if (found as u32) >> KIND_BITS
-                != self.intervals.epoch << KIND_BITS >> KIND_BITS =>
-            {
+            FREE if (found as u32) >> KIND_BITS != self.epoch << KIND_BITS >> KIND_BITS => {
                 return Ok(());
             }
             FREE => (found >> 32) as usize,
@@ -105,7 +98,7 @@ impl Coherence<'_> {
     /// Waits for the lock. Returns how much of the log is to be read, if the notices did not come
     /// with it.
     fn await_grant(&mut self, ticket: u64, last: Rank) -> Result<Option<usize>> {
-        self.context.wait(self.memory.granted(self.me), |granted| granted == ticket)?;
+        self.here.context.wait(self.memory.granted(self.me), |granted| granted == ticket)?;
         let mut header = [0; GRANT_HEADER];
         let grant = self.memory.grant(self.me);
         self.context.get(grant, &mut header)?;
@@ -119,33 +112,36 @@ impl Coherence<'_> {
         let mut message = vec![0; length.min(GRANT_BYTES)];
         self.context.get(grant.skip(GRANT_HEADER), &mut message)?;
         let intervals = self.read_intervals(Reader::new(&message))?;
-        self.learn(intervals)?;
+        self.protocol.learn(&mut self.here, intervals, Told::WithLock)?;
         Ok(None)
     }
 
     fn read_log(&mut self, of: Rank, length: usize) -> Result<()> {
-        let Some(of) = self.log_of(of) else { return Ok(()) };
-        let cursor = self.intervals.cursors.get(&of.0).copied().unwrap_or(0);
+        let domain = self.domains.of(of);
+        if domain == self.domains.of(self.me) {
+            return Ok(());
+        }
+        let of = self.domains.home_of(of);
+        let cursor = self.lock_state.cursors.get(&of.0).copied().unwrap_or(0);
         if cursor >= length {
             return Ok(());
         }
         let mut message = vec![0; length - cursor];
         self.context.get(self.memory.log.at(of, cursor), &mut message)?;
         self.count(2, message.len());
-        self.intervals.cursors.insert(of.0, length);
+        self.lock_state.cursors.insert(of.0, length);
         let mut intervals = self.read_intervals(Reader::new(&message))?;
         if self.context.omits(steps::PASS_ON) {
-            let maker = self.maker(of);
-            intervals.retain(|interval| interval.rank == maker);
+            intervals.retain(|interval| interval.rank == domain);
         }
-        self.learn(intervals)
+        self.protocol.learn(&mut self.here, intervals, Told::WithLock)
     }
 
     pub(crate) fn release_lock(&mut self, lock: u32) -> Result<()> {
-        self.close()?;
+        self.protocol.end_interval(&mut self.here)?;
         let turn = self.lock_state.turn[lock as usize];
-        let free =
-            FREE | u64::from(self.intervals.epoch << KIND_BITS) | ((self.log_bytes() as u64) << 32);
+        let log_bytes = self.protocol.log_bytes();
+        let free = FREE | u64::from(self.epoch << KIND_BITS) | ((log_bytes as u64) << 32);
         let place = self.memory.lock(self.me, lock, STATES + turn);
         // Not a swap: who asks must stay in the word if the answer is lost.
         let found = self.context.compare_swap(place, HELD, free)?;
@@ -164,17 +160,21 @@ impl Coherence<'_> {
         let mut request = [0; REQUEST_BYTES];
         self.context.get(self.memory.request(self.me, lock, turn), &mut request)?;
         let knows = Reader::new(&request).time()?;
-        let me = self.maker(self.me);
-        let is_told = self.log_of(next) == self.log_of(self.me) && self.domain.is_some();
-        let is_long = self.domain.is_some() && self.log_bytes() > GRANT_BYTES;
-        let keeps_to_itself = self.context.omits(steps::PASS_ON);
-        let notices = match is_told || is_long {
-            true => Writer::default(),
-            false => self.lacking(&knows, |rank| !keeps_to_itself || rank == me)?,
+        let me = self.domains.of(self.me);
+        // A rank of the same domain has been told.
+        let is_told = self.domains.of(next) == me;
+        let is_long = !is_told && self.protocol.is_log_long();
+        let mut notices = Writer::default();
+        if !is_told && !is_long {
+            let keeps_to_itself = self.context.omits(steps::PASS_ON);
+            let of = |domain| !keeps_to_itself || domain == me;
+            self.protocol.write_lacking(&self.here, &knows, &of, &mut notices)?;
+        }
+        let here = !is_long && GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES;
+        let (kind, length) = match here {
+            true => (HERE, notices.bytes().len()),
+            false => (IN_THE_LOG, self.protocol.log_bytes()),
         };
-        let here = is_told || (!is_long && GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES);
-        let (kind, length) =
-            if here { (HERE, notices.bytes().len()) } else { (IN_THE_LOG, self.log_bytes()) };
         let mut message = [kind.to_le_bytes(), (length as u32).to_le_bytes()].concat();
         if here {
             message.extend(notices.bytes());
@@ -192,7 +192,8 @@ impl Coherence<'_> {
     /// Lets nobody wait for a lock that this rank holds, or waits for, and will not pass on.
     pub(crate) fn fail_lock(&mut self, lock: u32) -> Result<()> {
         let turn = self.lock_state.turn[lock as usize];
-        let found = self.context.swap(self.memory.lock(self.me, lock, STATES + turn), FAILED)?;
+        let found =
+            self.here.context.swap(self.memory.lock(self.me, lock, STATES + turn), FAILED)?;
         who_wants(found).map_or(Ok(()), |(next, ticket)| self.refuse(next, ticket))
     }
 

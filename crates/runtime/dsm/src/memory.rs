@@ -4,7 +4,6 @@ use farside_fabric::{Error, Rank, Result, SegmentId};
 use farside_rma::{Place, Plain, Team, Window, World};
 
 use crate::config::Config;
-use crate::domain::{DomainWindows, Domains};
 
 /// The least and largest size of a message that comes with its signal.
 const SLOT_BYTES: (usize, usize) = (64, 32 << 10);
@@ -54,7 +53,12 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(world: &World, config: &Config, domains: Option<&Domains>) -> Result<Memory> {
+    /// Allocates it, and `table_words` for the state of each domain if there are several.
+    pub(crate) fn new(
+        world: &World,
+        config: &Config,
+        table_words: Option<usize>,
+    ) -> Result<Memory> {
         let ranks = world.size() as usize;
         // Less storage needs shorter messages.
         let part = |of: usize, (least, most): (usize, usize)| {
@@ -66,8 +70,8 @@ impl Memory {
         let requests = GRANT_BYTES + 2 * config.locks as usize * REQUEST_BYTES;
         let words = 3 * ranks + 1 + config.locks as usize * LOCK_WORDS;
         let team = world.team();
-        let domain = || match domains.filter(|domains| domains.count() > 1) {
-            Some(domains) => DomainWindows::new(&team, config, domains).map(Some),
+        let domain = || match table_words {
+            Some(words) => DomainWindows::new(&team, config, words).map(Some),
             None => Ok(None),
         };
         let pages = [config.bytes as usize / 4, config.storage_max as usize / 4];
@@ -155,8 +159,27 @@ impl Memory {
     }
 }
 
+/// The state of a domain, in the memory of its first rank.
+pub(crate) struct DomainWindows {
+    pub(crate) table: Window<u64>,
+    pub(crate) twins: Window<u32>,
+}
+
+impl DomainWindows {
+    fn new(team: &Team<'_>, config: &Config, table_words: usize) -> Result<DomainWindows> {
+        let twins = [config.bytes as usize / 4];
+        let ([table], ([twins], ())) =
+            windows(team, [table_words], || windows(team, twins, || Ok(())))?;
+        Ok(DomainWindows { table, twins })
+    }
+
+    fn free(self, world: &World) -> Result<()> {
+        self.table.free(world).and(self.twins.free(world))
+    }
+}
+
 /// Allocates windows of these lengths, and what else is needed: all of it, or nothing.
-pub(crate) fn windows<T: Plain, R, const COUNT: usize>(
+fn windows<T: Plain, R, const COUNT: usize>(
     team: &Team<'_>,
     lengths: [usize; COUNT],
     rest: impl FnOnce() -> Result<R>,

@@ -12,33 +12,19 @@
 //! Cost:      1 barrier, and the updates of the pages at their keepers.
 //! Checked:   3 ranks with a limit of nothing, so that every barrier reclaims, exhaustively.
 
-use farside_fabric::{Rank, Result};
+use farside_fabric::Result;
 
 use crate::barrier::BarrierMembers;
 use crate::coherence::Coherence;
 use crate::steps;
 
 impl Coherence<'_> {
-    /// Throws away all diffs and notices. All ranks know the same, and all do this.
+    /// Throws away all diffs and notices. All domains know the same, and all do this.
     pub(crate) fn reclaim(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
-        let keeps = |last: Option<(u64, u32)>| last.is_some_and(|(_, rank)| rank == self.me.0);
-        let mine: Vec<u32> =
-            (0..).zip(&self.pages).filter(|(_, page)| keeps(page.last)).map(|(at, _)| at).collect();
-        for page in mine {
-            if !self.pages[page as usize].is_valid() {
-                self.validate(page)?;
-                self.guard.allow(page, 1, crate::coherence::Allowed::Reading)?;
-            }
-        }
+        self.protocol.update_kept(&mut self.here)?;
         if !self.context.omits(steps::AWAIT_KEEPERS) {
             self.meet(members)?;
         }
-        for page in &mut self.pages {
-            if let Some((_, rank)) = page.last {
-                page.reclaim(Rank(rank));
-            }
-        }
-        self.clear_storage();
-        Ok(())
+        self.protocol.forget_diffs(&mut self.here)
     }
 }

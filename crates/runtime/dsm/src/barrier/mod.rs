@@ -1,6 +1,7 @@
 //! Barriers that carry write notices: a member that goes on knows what all have written.
 
 mod central;
+mod meeting;
 mod tree;
 
 use farside_fabric::{Error, Rank, Result};
@@ -10,6 +11,7 @@ use crate::config::BarrierKind;
 use crate::interval::Interval;
 use crate::memory::Way;
 use crate::message::{Reader, Writer};
+use crate::protocol::Told;
 use crate::steps;
 use crate::time::Time;
 
@@ -41,17 +43,9 @@ impl<'a> BarrierMembers<'a> {
     }
 
     /// Returns the members of the barrier between domains, of which `firsts` are the first ranks.
-    pub(crate) fn of_domains<'b>(&'b self, firsts: &'b [Rank], me: Rank) -> BarrierMembers<'b> {
+    fn of_domains<'b>(&'b self, firsts: &'b [Rank], me: Rank) -> BarrierMembers<'b> {
         let me = firsts.iter().position(|&first| first == me).unwrap_or(0);
         BarrierMembers { ranks: firsts, me, is_whole_job: self.is_whole_job, watched: self.watched }
-    }
-
-    pub(crate) fn ranks(&self) -> &'a [Rank] {
-        self.ranks
-    }
-
-    pub(crate) fn is_whole_job(&self) -> bool {
-        self.is_whole_job
     }
 
     /// What a member tells of the write notices that it knows: when all ranks of the job meet,
@@ -80,7 +74,7 @@ impl Coherence<'_> {
     /// Meets the others; returns whether storage is to be reclaimed.
     pub(crate) fn meet(&mut self, members: &BarrierMembers<'_>) -> Result<bool> {
         if members.ranks.len() == 1 {
-            return Ok(self.storage() > self.config.storage_limit);
+            return Ok(self.protocol.storage() > self.config.storage_limit);
         }
         match self.config.barrier {
             BarrierKind::Central => central::meet(self, members),
@@ -99,10 +93,7 @@ impl Coherence<'_> {
         writer.number(said.storage_kib);
         writer.number(self.allocations);
         writer.time(said.common);
-        if self.pushes(members) {
-            self.write_pushed(members.ranks[to], &mut writer)?;
-        }
-        self.write_lacking(&Time::default(), tells, &mut writer)?;
+        self.write_notices(members, to, &Time::default(), &tells, &mut writer)?;
         self.send(Way::Up, members.ranks[to], members.watched, writer.bytes())
     }
 
@@ -111,16 +102,13 @@ impl Coherence<'_> {
         let mut reader = Reader::new(&message);
         let (storage_kib, allocations, common) =
             (reader.number()?, reader.number()?, reader.time()?);
-        if self.pushes(members) {
-            self.read_pushed(members.ranks[from], &mut reader)?;
-        }
-        let intervals = self.read_intervals(reader)?;
+        let intervals = self.read_notices(members, from, reader)?;
         self.check_allocations(members, members.ranks[from], allocations)?;
         Ok(CheckIn { storage_kib, common, intervals })
     }
 
     /// Fails if all ranks meet and one has allocated something else than this rank.
-    pub(crate) fn check_allocations(
+    fn check_allocations(
         &self,
         members: &BarrierMembers<'_>,
         from: Rank,
@@ -146,10 +134,7 @@ impl Coherence<'_> {
     ) -> Result<()> {
         let mut writer = Writer::default();
         writer.number(u32::from(reclaims));
-        if self.pushes(members) {
-            self.write_pushed(members.ranks[to], &mut writer)?;
-        }
-        self.write_lacking(knows, |_| true, &mut writer)?;
+        self.write_notices(members, to, knows, &|_| true, &mut writer)?;
         self.send(Way::Down, members.ranks[to], members.watched, writer.bytes())
     }
 
@@ -157,62 +142,52 @@ impl Coherence<'_> {
         let message = self.receive(Way::Down, members.ranks[from], members.watched)?;
         let mut reader = Reader::new(&message);
         let reclaims = reader.number()? != 0;
-        if self.pushes(members) {
-            self.read_pushed(members.ranks[from], &mut reader)?;
-        }
-        let intervals = self.read_intervals(reader)?;
+        let intervals = self.read_notices(members, from, reader)?;
         self.hear(members, intervals)?;
         Ok(reclaims)
     }
 
+    fn write_notices(
+        &self,
+        members: &BarrierMembers<'_>,
+        to: usize,
+        knows: &Time,
+        of: &dyn Fn(u32) -> bool,
+        into: &mut Writer,
+    ) -> Result<()> {
+        if members.is_whole_job {
+            self.protocol.write_pushed(&self.here, members.ranks[to], into)?;
+        }
+        self.protocol.write_lacking(&self.here, knows, of, into)
+    }
+
+    fn read_notices(
+        &mut self,
+        members: &BarrierMembers<'_>,
+        from: usize,
+        mut reader: Reader<'_>,
+    ) -> Result<Vec<Interval>> {
+        if members.is_whole_job {
+            self.protocol.read_pushed(&self.here, members.ranks[from], &mut reader)?;
+        }
+        self.read_intervals(reader)
+    }
+
     fn hear(&mut self, members: &BarrierMembers<'_>, intervals: Vec<Interval>) -> Result<()> {
-        match members.is_whole_job || self.context.omits(steps::KEEP_WHAT_SOME_TELL) {
-            true => self.learn_with_all(intervals),
-            false => self.learn(intervals),
-        }
+        let is_whole = members.is_whole_job || self.context.omits(steps::KEEP_WHAT_SOME_TELL);
+        let told = if is_whole { Told::AmongAll } else { Told::AmongSome };
+        self.protocol.learn(&mut self.here, intervals, told)
     }
 
-    pub(crate) fn read_intervals(&self, mut reader: Reader<'_>) -> Result<Vec<Interval>> {
-        let mut intervals = Vec::new();
-        while !reader.is_empty() {
-            intervals.push(match self.domain {
-                None => Interval::read(self.interval_form(), &mut reader)?,
-                Some(_) => Interval::read_pages(self.pages_count(), &mut reader)?,
-            });
-        }
-        Ok(intervals)
-    }
-
-    /// Returns whether diffs come with the messages of a barrier.
-    fn pushes(&self, members: &BarrierMembers<'_>) -> bool {
-        let has_others = self.domain.as_ref().is_some_and(|domain| !domain.is_alone());
-        members.is_whole_job && has_others
+    fn time(&self) -> Result<Time> {
+        self.protocol.time(&self.here)
     }
 
     fn storage_kib(&self) -> u32 {
-        u32::try_from(self.storage().div_ceil(1024)).unwrap_or(u32::MAX)
+        u32::try_from(self.protocol.storage().div_ceil(1024)).unwrap_or(u32::MAX)
     }
 
     fn reclaims(&self, members: &BarrierMembers<'_>, storage_kib: u32) -> bool {
         members.is_whole_job && u64::from(storage_kib) * 1024 > self.config.storage_limit
-    }
-}
-
-impl Coherence<'_> {
-    /// A whole barrier: the interval ends, all meet, and what is kept is looked after.
-    pub(crate) fn pass(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
-        if self.domain.is_some() {
-            return self.pass_domains(members);
-        }
-        self.close()?;
-        let reclaims = self.meet(members)?;
-        if !members.is_whole_job {
-            return Ok(());
-        }
-        if self.config.check_races {
-            self.look_for_races()?;
-        }
-        self.begin_epoch();
-        if reclaims { self.reclaim(members) } else { Ok(()) }
     }
 }

@@ -1,18 +1,17 @@
 //! Accesses to the pages of a domain: they are brought up to date, opened, and mapped.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use farside_fabric::{Error, Rank, Result};
-use farside_rma::Processing;
+use farside_fabric::{Rank, Result};
 
 use super::chain::DIFF_HEADER;
 use super::pattern::{AHEAD_MAX, Ahead};
 use super::request::{self, Answer, Delivered, PAGES_MAX, Wanted, Words};
+use super::state::Domain;
 use super::table::{BROKEN, Field, SECTIONS, Section, Source, Table};
-use super::{Domain, State};
-use crate::coherence::{Allowed, Coherence};
 use crate::failure::has_failed;
+use crate::guard::Allowed;
+use crate::state::Local;
 use crate::steps;
 
 /// The most pages of a view that are opened ahead of their first access.
@@ -91,115 +90,87 @@ struct StoredAt {
     index: usize,
 }
 
-impl Coherence<'_> {
-    pub(super) fn state(&self) -> Result<&State> {
-        let state = self.domain.as_ref().and_then(|domain| domain.state.as_ref());
-        state.ok_or_else(|| Error::Internal("this rank keeps no coherence state".into()))
-    }
-
-    pub(super) fn state_mut(&mut self) -> Result<&mut State> {
-        let state = self.domain.as_mut().and_then(|domain| domain.state.as_mut());
-        state.ok_or_else(|| Error::Internal("this rank keeps no coherence state".into()))
-    }
-
-    /// Tells the ranks of this rank's domain that this one could not go on.
-    pub(crate) fn break_domain(&self) {
-        // Others may come between what has failed and this.
-        let _ = self.mark_access();
-        if let Ok(section) = self.enter_unmarked() {
-            section.set_word(BROKEN, u64::from(self.me.0) + 1);
-        }
-    }
-
+impl Domain {
     /// Takes the lock of this rank's domain, after marking the access for the explorer.
-    pub(super) fn enter(&self) -> Result<Section> {
-        self.mark_access()?;
-        self.enter_unmarked()
+    pub(super) fn enter(&self, here: &Local<'_>) -> Result<Section> {
+        self.mark_access(here)?;
+        self.enter_unmarked(here)
     }
 
     /// Takes the lock of this rank's domain. Fails once a rank was lost, which may have had it.
-    pub(super) fn enter_unmarked(&self) -> Result<Section> {
-        let table: Arc<Table> = self.state()?.table.clone();
+    pub(super) fn enter_unmarked(&self, here: &Local<'_>) -> Result<Section> {
         loop {
-            if let Some(section) = table.try_lock() {
+            if let Some(section) = self.table.try_lock() {
                 return match section.word(BROKEN).checked_sub(1) {
                     None => Ok(section),
                     Some(rank) => Err(has_failed(Rank(rank as u32))),
                 };
             }
-            self.context.relax()?;
+            here.context.relax()?;
         }
     }
 
     /// Where schedules are explored, each access to what several ranks share is an operation, so
     /// that the explorer tries its orders with others. (It tries those with calls in any case.)
-    pub(crate) fn mark_access(&self) -> Result<()> {
-        if self.context.omits(steps::LEAVE_UNMARKED)
-            && let Some(domain) = &self.domain
-            && let Some(windows) = &self.memory.domain
-            && domain.is_shared()
+    pub(super) fn mark_access(&self, here: &Local<'_>) -> Result<()> {
+        if here.context.omits(steps::LEAVE_UNMARKED)
+            && let Some(windows) = &here.memory.domain
+            && here.domains.is_shared(self.table.domain)
         {
-            self.context.fetch_add(windows.table.at(domain.home(), SECTIONS), 1)?;
+            let home = here.domains.home_of(here.me);
+            here.context.fetch_add(windows.table.at(home, SECTIONS), 1)?;
         }
         Ok(())
     }
 
-    /// A page of the domain's copy is about to be read.
-    pub(crate) fn read_shared(&mut self, page: u32) -> Result<()> {
-        if self.state()?.mapped[page as usize] != Allowed::Nothing {
-            return self.mark_access();
-        }
-        self.records.statistics.read_faults += 1;
-        self.state_mut()?.counts[page as usize].read_faults += 1;
-        let is_wanted = self.note_touch(page)?;
-        let ahead = self.bring(page)?;
-        self.map_ahead(&ahead)?;
+    pub(super) fn read_fault(&mut self, here: &mut Local<'_>, page: u32) -> Result<()> {
+        here.count_read_fault();
+        self.counts[page as usize].read_faults += 1;
+        let is_wanted = self.note_touch(here, page);
+        let ahead = self.bring(here, page)?;
+        self.map_ahead(here, &ahead)?;
         // Ranks of the domain write it already: a store of this one needs nothing more.
-        let section = self.enter_unmarked()?;
+        let section = self.enter_unmarked(here)?;
         if is_wanted {
             section.note_touched(page);
         }
         let is_open = section.is_open(page);
         if is_open {
-            section.begin_writing(page, self.state()?.mapped[page as usize]);
+            section.begin_writing(page, self.mapped[page as usize]);
         }
         drop(section);
         let what = if is_open { Allowed::Writing } else { Allowed::Reading };
-        self.map_page(page, what)
+        self.map_page(here, page, what)
     }
 
-    /// A page of the domain's copy is about to be written.
-    pub(crate) fn write_shared(&mut self, page: u32) -> Result<()> {
-        if self.state()?.mapped[page as usize] == Allowed::Writing {
-            return self.mark_access();
-        }
-        self.records.statistics.write_faults += 1;
-        self.state_mut()?.counts[page as usize].write_faults += 1;
-        let is_wanted = self.note_touch(page)?;
-        let ahead = self.bring(page)?;
-        self.map_ahead(&ahead)?;
-        let section = self.enter_unmarked()?;
+    pub(super) fn write_fault(&mut self, here: &mut Local<'_>, page: u32) -> Result<()> {
+        here.count_write_fault();
+        self.counts[page as usize].write_faults += 1;
+        let is_wanted = self.note_touch(here, page);
+        let ahead = self.bring(here, page)?;
+        self.map_ahead(here, &ahead)?;
+        let section = self.enter_unmarked(here)?;
         if is_wanted {
             section.note_touched(page);
         }
         let is_opened = section.open(page);
-        section.begin_writing(page, self.state()?.mapped[page as usize]);
+        section.begin_writing(page, self.mapped[page as usize]);
         drop(section);
         if is_opened {
-            self.note_twin(page)?;
+            self.note_twin(here, page);
         }
-        self.map_page(page, Allowed::Writing)?;
-        self.open_ahead(page)
+        self.map_page(here, page, Allowed::Writing)?;
+        self.open_ahead(here, page)
     }
 
     /// Opens the next pages of the view that is being written, as far as they are up to date. They
     /// get notices only if they change.
-    fn open_ahead(&mut self, page: u32) -> Result<()> {
-        let Some(view) = self.view.filter(|view| view.is_mut) else { return Ok(()) };
+    fn open_ahead(&mut self, here: &mut Local<'_>, page: u32) -> Result<()> {
+        let Some(view) = here.view.filter(|view| view.is_mut) else { return Ok(()) };
         let (mut opened, mut end) = (Vec::new(), page + 1);
-        let section = self.enter_unmarked()?;
+        let section = self.enter_unmarked(here)?;
         for next in view.after(page, OPENED_AHEAD) {
-            let mapped = self.state()?.mapped[next as usize];
+            let mapped = self.mapped[next as usize];
             if mapped == Allowed::Writing || !section.is_valid(next) {
                 break;
             }
@@ -207,33 +178,30 @@ impl Coherence<'_> {
                 opened.push(next);
             }
             section.begin_writing(next, mapped);
-            self.state_mut()?.mapped[next as usize] = Allowed::Writing;
+            self.mapped[next as usize] = Allowed::Writing;
             end = next + 1;
         }
         drop(section);
-        opened.into_iter().try_for_each(|next| self.note_twin(next))?;
+        opened.into_iter().for_each(|next| self.note_twin(here, next));
         match end - (page + 1) {
             0 => Ok(()),
-            count => self.guard.allow_ahead(page + 1, count, Allowed::Writing),
+            count => here.guard.allow_ahead(page + 1, count, Allowed::Writing),
         }
     }
 
-    fn note_twin(&mut self, page: u32) -> Result<()> {
-        self.records.statistics.twins += 1;
-        self.state_mut()?.counts[page as usize].twins += 1;
-        self.context.charge(Processing::Bytes(self.page_words * 4));
-        Ok(())
+    fn note_twin(&mut self, here: &mut Local<'_>, page: u32) {
+        here.count_twin();
+        self.counts[page as usize].twins += 1;
     }
 
     /// Maps pages that were brought up to date ahead of their first access. The last one is left:
     /// whether it is touched tells whether the others were worth it.
-    fn map_ahead(&mut self, ahead: &[u32]) -> Result<()> {
+    fn map_ahead(&mut self, here: &mut Local<'_>, ahead: &[u32]) -> Result<()> {
         let Some((&probe, ahead)) = ahead.split_last() else { return Ok(()) };
-        let section = self.enter_unmarked()?;
-        let state = self.state()?;
+        let section = self.enter_unmarked(here)?;
         let mut more: Vec<(u32, Allowed)> = Vec::new();
         for &page in ahead {
-            if state.mapped[page as usize] != Allowed::Nothing || !section.is_valid(page) {
+            if self.mapped[page as usize] != Allowed::Nothing || !section.is_valid(page) {
                 continue;
             }
             let is_open = section.is_open(page);
@@ -244,70 +212,63 @@ impl Coherence<'_> {
             more.push((page, if is_open { Allowed::Writing } else { Allowed::Reading }));
         }
         drop(section);
-        let state = self.state_mut()?;
         let pages: Vec<u32> = more.iter().map(|&(page, _)| page).collect();
-        state.pattern.map(&pages, probe);
+        self.pattern.map(&pages, probe);
         more.sort_unstable_by_key(|&(page, _)| page);
-        more.iter().for_each(|&(page, what)| state.mapped[page as usize] = what);
+        more.iter().for_each(|&(page, what)| self.mapped[page as usize] = what);
         for run in more.chunk_by(is_next) {
-            self.guard.allow_ahead(run[0].0, run.len() as u32, run[0].1)?;
+            here.guard.allow_ahead(run[0].0, run.len() as u32, run[0].1)?;
         }
         Ok(())
     }
 
     /// Notes that a page is touched. Returns whether it has to be brought up to date, or was so
     /// ahead.
-    fn note_touch(&mut self, page: u32) -> Result<bool> {
-        self.context.charge(Processing::Fault);
-        let mut statistics = self.records.statistics;
-        let state = self.state_mut()?;
-        let is_wanted = state.pattern.touch(page, &mut statistics) || !state.table.is_valid(page);
-        self.records.statistics = statistics;
-        Ok(is_wanted)
+    fn note_touch(&mut self, here: &mut Local<'_>, page: u32) -> bool {
+        let was_ahead = self.pattern.touch(page, &mut here.records.statistics);
+        was_ahead || !self.table.is_valid(page)
     }
 
-    fn map_page(&mut self, page: u32, what: Allowed) -> Result<()> {
-        self.state_mut()?.mapped[page as usize] = what;
-        self.guard.allow(page, 1, what)
+    fn map_page(&mut self, here: &mut Local<'_>, page: u32, what: Allowed) -> Result<()> {
+        self.mapped[page as usize] = what;
+        here.guard.allow(page, 1, what)
     }
 
     /// Brings a page of the domain's copy up to date. Returns the pages that were brought up to
     /// date with it and are likely to be touched.
-    pub(crate) fn bring(&mut self, page: u32) -> Result<Vec<u32>> {
-        self.mark_access()?;
+    pub(super) fn bring(&mut self, here: &mut Local<'_>, page: u32) -> Result<Vec<u32>> {
+        self.mark_access(here)?;
         let mut ahead = Vec::new();
         loop {
-            let section = self.enter_unmarked()?;
+            let section = self.enter_unmarked(here)?;
             if section.is_valid(page) {
                 return Ok(ahead);
             }
             if section.field(page, Field::Fetcher) != 0 {
                 // Another rank of the domain does.
                 drop(section);
-                self.context.relax()?;
+                here.context.relax()?;
                 continue;
             }
-            let lacking = self.claim(&section, page)?;
-            let merges_page = self.context.omits(steps::MERGE_WORDS);
+            let lacking = self.claim(here, &section, page);
+            let merges_page = here.context.omits(steps::MERGE_WORDS);
             let before = if merges_page { section.page_of(page) } else { Vec::new() };
             drop(section);
-            let fetched = self.fetch(&lacking);
-            let section = self.enter_unmarked()?;
+            let fetched = self.fetch(here, &lacking);
+            let section = self.enter_unmarked(here)?;
             for &page in &lacking.pages {
                 section.set_field(page, Field::Fetcher, 0);
             }
             let (copies, diffs) = fetched?;
             for Fetched { diff, .. } in &diffs {
-                self.state_mut()?.counts[diff.page as usize].diffs_applied += 1;
+                self.counts[diff.page as usize].diffs_applied += 1;
             }
             if !before.is_empty() {
                 section.write(&section.copy, page, 0, &before);
             }
-            self.apply_fetched(&section, &lacking, &copies, diffs);
+            self.apply_fetched(here, &section, &lacking, &copies, diffs);
             drop(section);
-            let mut statistics = self.records.statistics;
-            self.state_mut()?.pattern.note(&lacking.pages, &mut statistics);
-            self.records.statistics = statistics;
+            self.pattern.note(&lacking.pages, &mut here.records.statistics);
             ahead = if lacking.is_likely { lacking.pages[1..].to_vec() } else { Vec::new() };
         }
     }
@@ -315,9 +276,9 @@ impl Coherence<'_> {
     /// Claims a page, and those that are likely to be touched after it, for this rank to bring them
     /// up to date. All of them come from the domains that the first one comes from, with the same
     /// requests.
-    fn claim(&self, section: &Section, page: u32) -> Result<Lacking> {
-        let pattern = &self.state()?.pattern;
-        let Ahead { pages: ahead, is_likely } = match self.view {
+    fn claim(&self, here: &Local<'_>, section: &Section, page: u32) -> Lacking {
+        let pattern = &self.pattern;
+        let Ahead { pages: ahead, is_likely } = match here.view {
             Some(view) if !pattern.is_known(page) && view.contains(page) => {
                 let pages = view.after(page, AHEAD_MAX as u32).collect();
                 Ahead { pages, is_likely: true }
@@ -336,16 +297,20 @@ impl Coherence<'_> {
             }
         }
         for &page in &lacking.pages {
-            section.set_field(page, Field::Fetcher, u64::from(self.me.0) + 1);
+            section.set_field(page, Field::Fetcher, u64::from(here.me.0) + 1);
         }
-        Ok(lacking)
+        lacking
     }
 
     /// Fetches diffs and whole pages from other domains. The diffs have the order in which they are
     /// applied; a page whose words are all in one of them is not fetched, and what came before that
     /// one is left out.
-    fn fetch(&mut self, lacking: &Lacking) -> Result<(Vec<PageCopy>, Vec<Fetched>)> {
-        let mut fetched = self.ask_all(lacking)?;
+    fn fetch(
+        &self,
+        here: &mut Local<'_>,
+        lacking: &Lacking,
+    ) -> Result<(Vec<PageCopy>, Vec<Fetched>)> {
+        let mut fetched = self.ask_all(here, lacking)?;
         fetched.sort_by_key(|fetched| (fetched.diff.order, fetched.domain));
         let mut is_whole: BTreeSet<u32> = BTreeSet::new();
         let mut later = Vec::new();
@@ -355,7 +320,7 @@ impl Coherence<'_> {
             }
             if fetched.diff.is_whole {
                 is_whole.insert(fetched.diff.page);
-                if self.context.omits(steps::KEEP_LATER_DIFFS) {
+                if here.context.omits(steps::KEEP_LATER_DIFFS) {
                     later.retain(|later: &Fetched| later.diff.page != fetched.diff.page);
                 }
             }
@@ -365,36 +330,35 @@ impl Coherence<'_> {
         let mut copies = Vec::new();
         for &(page, keeper) in &lacking.keepers {
             if !is_whole.contains(&page) {
-                let (home, words) = (self.domain_home(keeper)?, vec![0; self.page_words]);
+                let (home, words) = (here.domains.home(keeper)?, vec![0; here.page_words()]);
                 copies.push(PageCopy { page, home, words });
             }
         }
-        self.get_all(&mut copies, &mut later)?;
+        self.get_all(here, &mut copies, &mut later)?;
         Ok((copies, later))
     }
 
     /// Asks the agents of all domains that have written the pages for their diffs.
-    fn ask_all(&mut self, lacking: &Lacking) -> Result<Vec<Fetched>> {
+    fn ask_all(&self, here: &mut Local<'_>, lacking: &Lacking) -> Result<Vec<Fetched>> {
         let mut fetched = Vec::new();
         let mut open: Vec<(u32, Vec<Wanted>)> = Vec::new();
         for (domain, wanted) in &lacking.sources {
             open.extend(wanted.chunks(PAGES_MAX).map(|wanted| (*domain, wanted.to_vec())));
         }
-        let handler = self.state()?.handler;
         while !open.is_empty() {
             let mut requests = Vec::with_capacity(open.len());
             for (domain, wanted) in &open {
-                let home = self.domain_home(*domain)?;
-                let node = self.context.topology().node_of(home);
+                let home = here.domains.home(*domain)?;
+                let node = here.context.topology().node_of(home);
                 requests.push((node, request::write_request(home, wanted).into_bytes()));
             }
-            let replies = self.context.call_all(handler, &requests)?;
+            let replies = here.context.call_all(self.handler, &requests)?;
             let mut is_busy = false;
             let asked = std::mem::take(&mut open);
             for (((domain, wanted), (_, request)), reply) in
                 asked.into_iter().zip(&requests).zip(&replies)
             {
-                self.count(2, request.len() + reply.len());
+                here.count(2, request.len() + reply.len());
                 match request::read_answer(&wanted, reply)? {
                     Answer::Busy => {
                         is_busy = true;
@@ -409,7 +373,7 @@ impl Coherence<'_> {
                 }
             }
             if is_busy {
-                self.context.relax()?;
+                here.context.relax()?;
             }
         }
         Ok(fetched)
@@ -417,11 +381,16 @@ impl Coherence<'_> {
 
     /// Gets copies of pages, and the diffs that were too long for a reply, all at once. Diffs that
     /// are stored one after the other come together.
-    fn get_all(&mut self, copies: &mut [PageCopy], fetched: &mut [Fetched]) -> Result<()> {
+    fn get_all(
+        &self,
+        here: &mut Local<'_>,
+        copies: &mut [PageCopy],
+        fetched: &mut [Fetched],
+    ) -> Result<()> {
         let mut stored: Vec<StoredAt> = Vec::new();
         for (index, Fetched { domain, diff }) in fetched.iter().enumerate() {
             if let Words::Stored { at, words } = diff.words {
-                stored.push(StoredAt { home: self.domain_home(*domain)?, at, words, index });
+                stored.push(StoredAt { home: here.domains.home(*domain)?, at, words, index });
             }
         }
         stored.sort_by_key(|stored| (stored.home, stored.at));
@@ -433,9 +402,9 @@ impl Coherence<'_> {
             let last = run[run.len() - 1];
             runs.push((run, vec![0; last.at + last.words - run[0].at]));
         }
-        let memory = &self.memory;
-        let page_words = self.page_words;
-        self.context.scope(|scope| {
+        let memory = &here.memory;
+        let page_words = here.page_words();
+        here.context.scope(|scope| {
             // The scope waits for all.
             for copy in &mut *copies {
                 let from = memory.copy.at(copy.home, copy.page as usize * page_words);
@@ -455,12 +424,11 @@ impl Coherence<'_> {
                 fetched[stored.index].diff.words = Words::Here(words);
             }
         }
-        self.count(2 * gets.0 as u64, gets.1);
+        here.count(2 * gets.0 as u64, gets.1);
         let bytes = fetched.iter().map(|fetched| fetched.diff.words.len() * 4).sum::<usize>();
-        self.records.statistics.cold_misses += copies.len() as u64;
-        self.records.statistics.diffs_applied += fetched.len() as u64;
-        self.records.statistics.diff_bytes += bytes as u64;
-        self.context.charge(Processing::Bytes(bytes));
+        here.records.statistics.cold_misses += copies.len() as u64;
+        here.count_diffs(fetched.len(), bytes);
+        here.charge_bytes(bytes);
         Ok(())
     }
 
@@ -468,6 +436,7 @@ impl Coherence<'_> {
     /// before what.
     fn apply_fetched(
         &self,
+        here: &Local<'_>,
         section: &Section,
         lacking: &Lacking,
         copies: &[PageCopy],
@@ -479,7 +448,7 @@ impl Coherence<'_> {
         for &(page, _) in &lacking.keepers {
             section.set_field(page, Field::CopyAt, 0);
         }
-        if self.context.omits(steps::ORDER_DIFFS) {
+        if here.context.omits(steps::ORDER_DIFFS) {
             fetched.reverse();
         }
         for Fetched { diff, .. } in &fetched {
@@ -497,55 +466,40 @@ impl Coherence<'_> {
         }
     }
 
-    pub(super) fn domain_home(&self, domain: u32) -> Result<Rank> {
-        let domains = self.domain.as_ref().map(|domain| &domain.domains);
-        let known = domains.filter(|domains| (domain as usize) < domains.count());
-        known
-            .map(|domains| domains.home(domain))
-            .ok_or_else(|| Error::Internal(format!("there is no coherence domain {domain}")))
-    }
-
     /// Takes away what this rank's mapping must not allow any more: what other ranks of the domain
     /// have heard counts for this one, too.
-    pub(crate) fn catch_up(&mut self) -> Result<()> {
-        if self.domain.as_ref().is_none_or(Domain::is_alone) {
-            return Ok(());
-        }
-        let changes = self.intervals.epoch as usize % 2;
-        let cursor = self.state()?.cursor;
-        let section = self.enter()?;
-        let (mut pages, cursor) = section.changes(changes, cursor);
+    pub(super) fn heed_changes(&mut self, here: &mut Local<'_>) -> Result<()> {
+        let (epoch, cursor) = self.cursor;
+        let cursor = if epoch == here.epoch { cursor } else { 0 };
+        let section = self.enter(here)?;
+        let (mut pages, cursor) = section.changes(here.epoch as usize % 2, cursor);
         pages.sort_unstable();
         pages.dedup();
         let mut less: Vec<(u32, Allowed)> = Vec::new();
-        let mapped = &self.state()?.mapped;
         for page in pages {
             let may = match (section.is_valid(page), section.is_open(page)) {
                 (false, _) => Allowed::Nothing,
                 (true, true) => Allowed::Writing,
                 (true, false) => Allowed::Reading,
             };
-            if may < Allowed::Writing && mapped[page as usize] == Allowed::Writing {
+            if may < Allowed::Writing && self.mapped[page as usize] == Allowed::Writing {
                 section.end_writing(page);
             }
             less.push((page, may));
         }
         drop(section);
-        let mut statistics = self.records.statistics;
-        let state = self.state_mut()?;
-        state.cursor = cursor;
+        self.cursor = (here.epoch, cursor);
         less.retain(|&(page, may)| {
             if may == Allowed::Nothing {
-                state.pattern.lose(page, &mut statistics);
+                self.pattern.lose(page, &mut here.records.statistics);
             }
-            let mapped = &mut state.mapped[page as usize];
+            let mapped = &mut self.mapped[page as usize];
             let shrinks = *mapped > may;
             *mapped = (*mapped).min(may);
             shrinks
         });
-        self.records.statistics = statistics;
         for run in less.chunk_by(is_next) {
-            self.guard.allow(run[0].0, run.len() as u32, run[0].1)?;
+            here.guard.allow(run[0].0, run.len() as u32, run[0].1)?;
         }
         Ok(())
     }

@@ -20,8 +20,8 @@
 use zerocopy::IntoBytes;
 
 use super::table::{COMPARED, DIFF_WORDS, DIFFS_MADE, Field, ORDER, Table};
-use crate::coherence::Allowed;
 use crate::diff::{self, Made};
+use crate::guard::Allowed;
 use crate::steps;
 
 /// The words ahead of a stored diff: the place of the one before plus 1, the number of its notice

@@ -13,12 +13,13 @@
 //! Cost:      no message; the words of the diffs in messages that are sent anyway.
 //! Checked:   with all programs of domains that meet; `farside check dsm`.
 
-use farside_fabric::{Rank, Result};
+use farside_fabric::Result;
 
+use super::state::{Domain, Pushed, PushedDiff};
 use super::table::{Field, LOG_BYTES, Source, Table};
-use crate::coherence::Coherence;
 use crate::interval::Interval;
 use crate::message::{Reader, Writer};
+use crate::state::Local;
 use crate::steps;
 
 /// A domain that has touched more pages than these does not say which.
@@ -31,30 +32,10 @@ const PUSHES_MAX: u64 = 16;
 /// Domains with higher numbers get no diffs before they ask.
 const DOMAINS_MAX: u32 = 64;
 
-/// The diffs of a page that came with a message of a barrier.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pushed {
-    domain: u32,
-    page: u32,
-    /// The number of the notice of the diff before them, and that of the last of them.
-    after: u64,
-    upto: u64,
-    diffs: Vec<PushedDiff>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct PushedDiff {
-    /// The number of its notice, and the order.
-    number: u64,
-    order: u64,
-    words: Vec<u32>,
-}
-
-impl Coherence<'_> {
+impl Domain {
     /// Writes the diffs that another domain wants, and the pages whose diffs this one wants.
-    pub(crate) fn write_pushed(&self, to: Rank, into: &mut Writer) -> Result<()> {
-        let other = self.maker(to);
-        let section = self.enter_unmarked()?;
+    pub(super) fn push_to(&self, here: &Local<'_>, other: u32, into: &mut Writer) -> Result<()> {
+        let section = self.enter_unmarked(here)?;
         let mut log = vec![0; section.word(LOG_BYTES) as usize];
         let is_inside = section.log.get(0, &mut log);
         debug_assert!(is_inside, "the log of a domain");
@@ -69,7 +50,7 @@ impl Coherence<'_> {
         pages.sort_unstable();
         pages.dedup();
         pages.retain(|&page| section.is_pushed(page, other));
-        let has_room = pages.len() * self.config.page_bytes <= self.memory.outbox_bytes / 8;
+        let has_room = pages.len() * here.config.page_bytes <= here.memory.outbox_bytes / 8;
         if pages.len() > PUSHED_MAX || !has_room {
             pages.clear();
         }
@@ -90,10 +71,14 @@ impl Coherence<'_> {
         Ok(())
     }
 
-    /// Reads what [`Coherence::write_pushed`] wrote, ahead of the notices in the same message.
-    pub(crate) fn read_pushed(&mut self, from: Rank, reader: &mut Reader<'_>) -> Result<()> {
-        let domain = self.maker(from);
-        let section = self.enter_unmarked()?;
+    /// Reads what [`Domain::push_to`] wrote, ahead of the notices in the same message.
+    pub(super) fn receive_from(
+        &mut self,
+        here: &Local<'_>,
+        domain: u32,
+        reader: &mut Reader<'_>,
+    ) -> Result<()> {
+        let section = self.enter_unmarked(here)?;
         let pages = section.extents.pages as u32;
         for _ in 0..reader.number()? {
             let (page, after, upto) = (reader.number()?, reader.wide()?, reader.wide()?);
@@ -122,10 +107,10 @@ impl Coherence<'_> {
 
     /// Merges what was pushed, when the notices of all domains are known and all ranks of this one
     /// are in the barrier.
-    pub(crate) fn apply_pushed(&mut self) -> Result<()> {
+    pub(super) fn apply_pushed(&mut self, here: &mut Local<'_>) -> Result<()> {
         let mut all = std::mem::take(&mut self.pushed);
         all.sort_by_key(|pushed| pushed.page);
-        let section = self.enter_unmarked()?;
+        let section = self.enter_unmarked(here)?;
         for of_page in all.chunk_by(|one, next| one.page == next.page) {
             let page = of_page[0].page;
             let fits: Vec<&Pushed> =
@@ -133,7 +118,7 @@ impl Coherence<'_> {
             // One that is lacking may have come before these.
             let is_all = section.field(page, Field::Pending) == fits.len() as u64
                 && section.field(page, Field::CopyAt) == 0
-                || self.context.omits(steps::PUSH_ALONE);
+                || here.context.omits(steps::PUSH_ALONE);
             if fits.is_empty() || !is_all || section.field(page, Field::Fetcher) != 0 {
                 continue;
             }
@@ -149,11 +134,11 @@ impl Coherence<'_> {
             for (_, _, words) in &diffs {
                 section.note_words(page, words);
                 section.merge(page, words);
-                self.records.statistics.diff_bytes += words.len() as u64 * 4;
+                here.records.statistics.diff_bytes += words.len() as u64 * 4;
             }
-            self.records.statistics.diffs_applied += diffs.len() as u64;
-            self.records.statistics.pushed += 1;
-            self.state_mut()?.counts[page as usize].diffs_applied += diffs.len() as u32;
+            here.records.statistics.diffs_applied += diffs.len() as u64;
+            here.records.statistics.pushed += 1;
+            self.counts[page as usize].diffs_applied += diffs.len() as u32;
         }
         section.forget_touched();
         Ok(())

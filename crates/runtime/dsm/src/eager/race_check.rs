@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use farside_fabric::{Rank, Result};
 
+use super::state::Eager;
 use crate::accesses::Accesses;
-use crate::coherence::Coherence;
 use crate::diff;
 use crate::interval::{Interval, Notice, StoredAccesses};
-use crate::memory::check_room;
 use crate::race::{AccessKind, Race};
+use crate::state::Local;
 
 /// An interval that has accessed a page, and the words of the page that it did access.
 struct Touching<'a> {
@@ -33,74 +33,78 @@ impl Touching<'_> {
     }
 }
 
-impl Coherence<'_> {
+impl Eager {
     /// Looks at the intervals since the last meeting, which all ranks know now. The pages are dealt
     /// out among the ranks.
-    pub(crate) fn look_for_races(&mut self) -> Result<()> {
+    pub(super) fn look_for_races(&self, here: &mut Local<'_>) -> Result<()> {
         let mut all = Vec::new();
-        for interval in self.intervals.known.values().flatten() {
-            all.push((interval, self.accesses_of(interval)?));
+        for interval in self.known.values().flatten() {
+            all.push((interval, accesses_of(here, interval)?));
         }
+        let words = here.page_words();
         let mut pages: BTreeMap<u32, Vec<Touching<'_>>> = BTreeMap::new();
         for (interval, accesses) in &all {
-            let is_mine = |page: u32| page % self.ranks == self.me.0;
+            let is_mine = |page: u32| page % here.ranks == here.me.0;
             for &notice in interval.notices.iter().filter(|notice| is_mine(notice.page)) {
-                let runs = self.runs_of(interval.rank, notice)?;
-                let (kind, spans) = (AccessKind::Store, diff::spans(&runs, self.page_words));
+                let runs = runs_of(here, interval.rank, notice)?;
+                let (kind, spans) = (AccessKind::Store, diff::spans(&runs, words));
                 let touching = Touching { interval, accesses, kind, spans: spans.collect() };
                 pages.entry(notice.page).or_default().push(touching);
             }
-            for (page, spans) in loads_of(accesses, self.page_words) {
+            for (page, spans) in loads_of(accesses, words) {
                 if is_mine(page) {
                     let touching = Touching { interval, accesses, kind: AccessKind::Load, spans };
                     pages.entry(page).or_default().push(touching);
                 }
             }
         }
-        let meeting = self.intervals.epoch.wrapping_add(1);
+        let meeting = here.epoch.wrapping_add(1);
         let mut races = Vec::new();
         for (page, touching) in pages {
-            let begin = u64::from(page) * self.page_words as u64 * 4;
+            let begin = u64::from(page) * words as u64 * 4;
             find(&touching, |one, other, word| {
                 races.push(race(one, other, begin + word as u64 * 4, (page, meeting)));
             });
         }
-        self.records.races.extend(races);
+        here.records.races.extend(races);
         Ok(())
     }
 
     /// Stores what was noted of the accesses of the interval that ends, if others need it: it has
     /// changed pages, or loads count.
-    pub(crate) fn store_accesses(&mut self, has_stores: bool) -> Result<Option<StoredAccesses>> {
-        let Some(log) = &self.access_log else { return Ok(None) };
+    pub(super) fn store_accesses(
+        &mut self,
+        here: &Local<'_>,
+        has_stores: bool,
+    ) -> Result<Option<StoredAccesses>> {
+        let Some(log) = &here.access_log else { return Ok(None) };
         let accesses = log.take();
         if !has_stores && !accesses.has_loads() {
             return Ok(None);
         }
-        let (at, words) = (self.stored.diff_words, accesses.to_words());
-        check_room("diffs", (at + words.len()) * 4, self.config.storage_max as usize)?;
-        self.put_own(self.memory.diffs.at(self.me, at), &words)?;
-        self.stored.diff_words += words.len();
+        let words = accesses.to_words();
+        let at = self.store(here, &words)?;
         Ok(Some(StoredAccesses { at: at as u32, words: words.len() as u32 }))
     }
+}
 
-    /// A diff, as runs in any case.
-    fn runs_of(&self, rank: u32, notice: Notice) -> Result<Vec<u32>> {
-        let mut words = vec![0; notice.stored_words(self.page_words)];
-        self.context.get(self.memory.diffs.at(Rank(rank), notice.at as usize), &mut words)?;
-        if notice.is_whole() {
-            words.insert(0, ((self.page_words - 1) as u32) << 16);
-        }
-        Ok(words)
+/// A diff, as runs in any case.
+fn runs_of(here: &Local<'_>, rank: u32, notice: Notice) -> Result<Vec<u32>> {
+    let page_words = here.page_words();
+    let mut words = vec![0; notice.stored_words(page_words)];
+    here.context.get(here.memory.diffs.at(Rank(rank), notice.at as usize), &mut words)?;
+    if notice.is_whole() {
+        words.insert(0, ((page_words - 1) as u32) << 16);
     }
+    Ok(words)
+}
 
-    fn accesses_of(&self, interval: &Interval) -> Result<Accesses> {
-        let Some(stored) = interval.accesses else { return Ok(Accesses::default()) };
-        let mut words = vec![0; stored.words as usize];
-        let place = self.memory.diffs.at(Rank(interval.rank), stored.at as usize);
-        self.context.get(place, &mut words)?;
-        Accesses::from_words(&words)
-    }
+fn accesses_of(here: &Local<'_>, interval: &Interval) -> Result<Accesses> {
+    let Some(stored) = interval.accesses else { return Ok(Accesses::default()) };
+    let mut words = vec![0; stored.words as usize];
+    let place = here.memory.diffs.at(Rank(interval.rank), stored.at as usize);
+    here.context.get(place, &mut words)?;
+    Accesses::from_words(&words)
 }
 
 /// Calls `found` for each two accesses that race: a store, another access, and the word. Where two
