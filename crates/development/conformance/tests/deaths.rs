@@ -1,46 +1,19 @@
 //! Ranks are killed at random moments: everybody else must hear of it, and nothing may be left
 //! behind.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use farside::{ExitCause, Rank};
 use farside_conformance::churn::{ABORTS, DELAY, FAILS, KINDS, VICTIM};
 use farside_job::Kind;
 use farside_launch::{Failure, Launch};
+use farside_testing::{DEADLINE, MARK, pids_with, shared_files};
 
 const RANKS: u32 = 4;
-const DEADLINE: Duration = Duration::from_secs(60);
-const MARK: &str = "FARSIDE_TEST_MARK";
 
 /// Kills per kind of work, ten times as many in the long run: on one node 400 in all, on several
 /// 76.
 fn kills(nodes: u32) -> u32 {
     let few = if nodes == 1 { 20 } else { 4 };
     if std::env::var_os("FARSIDE_LONG").is_some() { 10 * few } else { few }
-}
-
-fn processes_marked(mark: &str) -> Vec<String> {
-    let wanted = format!("{MARK}={mark}");
-    let is_marked = |entry: &std::fs::DirEntry| {
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
-    };
-    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
-    entries
-        .filter(is_marked)
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
-}
-
-fn shared_files() -> BTreeSet<std::ffi::OsString> {
-    // Files of other programs may come and go; ours would bear our name.
-    let entries = std::fs::read_dir("/dev/shm")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name());
-    entries.filter(|name| name.to_string_lossy().contains("farside")).collect()
 }
 
 /// A different number for every kill of every kind, the same in every run.
@@ -90,7 +63,7 @@ fn kill_at_random_moments(kind: &str, nodes_max: u32, fabric: Kind) {
             "{context}"
         );
         assert_eq!(report.status, 128 + 9, "{context}");
-        assert_eq!(processes_marked(&mark), [] as [&str; 0], "processes are left: {context}");
+        assert!(pids_with(MARK, &mark).is_empty(), "processes are left: {context}");
         let heard = String::from_utf8_lossy(&report.stdout).into_owned();
         let heard = heard.split_whitespace().find_map(|word| word.parse::<u64>().ok());
         // A survivor that had not come out of the first barrier then has not begun to measure.
@@ -159,53 +132,40 @@ macro_rules! deaths {
     };
 }
 
-deaths! { 1 Shm
-    while_putting "put"
-    while_getting "get"
-    during_long_transfers "long"
-    during_atomics "atomics"
-    during_accumulates "accumulate"
-    while_waiting "wait"
-    in_a_barrier "barrier"
-    in_collectives "collective"
-    while_allocating "window"
-    during_calls "call"
-    while_asleep "nothing"
-    with_a_lock "lock"
-    with_a_queuing_lock "queue-lock"
-    in_a_barrier_of_shared_pages "dsm-barrier"
-    while_pages_fault "dsm-fault"
-    with_a_lock_of_shared_pages "dsm-lock"
-    while_pages_are_merged "dsm-merge"
-    while_a_map_grows "map"
-    in_a_passive_epoch "epoch"
-    in_a_two_sided_epoch "two-sided-epoch"
+/// On one node as on several.
+macro_rules! most_deaths {
+    ($nodes:literal $fabric:ident) => {
+        deaths! { $nodes $fabric
+            while_putting "put"
+            while_getting "get"
+            during_long_transfers "long"
+            during_atomics "atomics"
+            during_accumulates "accumulate"
+            while_waiting "wait"
+            in_a_barrier "barrier"
+            in_collectives "collective"
+            while_allocating "window"
+            during_calls "call"
+            while_asleep "nothing"
+            with_a_lock "lock"
+            with_a_queuing_lock "queue-lock"
+            in_a_barrier_of_shared_pages "dsm-barrier"
+            while_pages_fault "dsm-fault"
+            with_a_lock_of_shared_pages "dsm-lock"
+            while_pages_are_merged "dsm-merge"
+            in_a_passive_epoch "epoch"
+            in_a_two_sided_epoch "two-sided-epoch"
+        }
+    };
 }
+
+most_deaths! { 1 Shm }
+deaths! { 1 Shm while_a_map_grows "map" }
 
 /// Two, three or four nodes.
 mod over_nic {
     use super::*;
-    deaths! { 4 Nic
-        while_putting "put"
-        while_getting "get"
-        during_long_transfers "long"
-        during_atomics "atomics"
-        during_accumulates "accumulate"
-        while_waiting "wait"
-        in_a_barrier "barrier"
-        in_collectives "collective"
-        while_allocating "window"
-        during_calls "call"
-        while_asleep "nothing"
-        with_a_lock "lock"
-        with_a_queuing_lock "queue-lock"
-        in_a_barrier_of_shared_pages "dsm-barrier"
-        while_pages_fault "dsm-fault"
-        with_a_lock_of_shared_pages "dsm-lock"
-        while_pages_are_merged "dsm-merge"
-        in_a_passive_epoch "epoch"
-        in_a_two_sided_epoch "two-sided-epoch"
-    }
+    most_deaths! { 4 Nic }
 }
 
 mod over_ofi {

@@ -1,32 +1,34 @@
-//! What tests share: for programs in other languages compilers, launchers, deadlines, and that
-//! nothing is left of a process; for pages a browser; network namespaces as hosts.
+//! What tests share: processes with a deadline, of which nothing is left; compilers and launchers
+//! for programs in other languages; for pages a browser; network namespaces as hosts.
 
 pub mod browser;
 pub mod faults;
+mod marked;
 pub mod namespaces;
+mod running;
 
-use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use farside_job::{Kind, Options};
 use farside_launch::{Launch, Report};
-use rustix::process::{Pid, Signal, kill_process};
+
+pub use self::marked::{MARK, Marked, pids_with};
+pub use self::running::{Finished, Running, Start};
 
 /// A job that takes longer hangs.
 pub const DEADLINE: Duration = Duration::from_secs(60);
-const DEADLINE_AFTER_KILL: Duration = Duration::from_secs(10);
-/// The variable that marks the processes of a test, wherever they move in the tree.
-const MARK: &str = "FARSIDE_TEST_MARK";
 
 /// Makes names differ within a test program.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-fn unique() -> String {
+/// Returns a name that no other test has.
+pub fn unique() -> String {
     format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
@@ -41,14 +43,18 @@ pub fn libraries() -> PathBuf {
     own.parent().expect("it is in a directory").to_owned()
 }
 
-/// Returns whether a program is on the path. Where it is not, that is said aloud; where nobody
-/// reads what tests say, that is with `CI=true`, it is a failure.
+/// Returns whether a program is on the path, or where daemons are. Where it is not, the test is
+/// skipped.
 pub fn wanted(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    if std::env::split_paths(&path).any(|directory| directory.join(program).exists()) {
-        return true;
-    }
-    let why = format!("there is no {program}; `cargo xtask test --only setup` installs it");
+    let mut directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    directories.any(|directory| directory.join(program).exists())
+        || skip(&format!("there is no {program}; `cargo xtask test --only setup` installs it"))
+}
+
+/// Says aloud why a test is skipped, and returns false; where nobody reads what tests say, that is
+/// with `CI=true`, it is a failure.
+pub fn skip(why: &str) -> bool {
     let in_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
     assert!(!in_ci, "in CI nothing is skipped: {why}");
     // Written past the test harness, which keeps what tests that pass print to itself.
@@ -161,43 +167,8 @@ pub struct Ran {
     pub output: String,
 }
 
-/// Returns the processes that have a value of a variable in their environment, which children
-/// inherit: however they move in the tree of processes, they are found.
-pub fn pids_with(variable: &str, value: &str) -> Vec<Pid> {
-    let wanted = format!("{variable}={value}");
-    let is_marked = |pid: &i32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
-    };
-    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(is_marked).filter_map(Pid::from_raw).collect()
-}
-
-/// Processes that bear a mark, which end with this.
-struct Marked(String);
-
-impl Marked {
-    fn pids(&self) -> Vec<Pid> {
-        pids_with(MARK, &self.0)
-    }
-}
-
-impl Drop for Marked {
-    fn drop(&mut self) {
-        let start = Instant::now();
-        let mut pids = self.pids();
-        while !pids.is_empty() && start.elapsed() < DEADLINE_AFTER_KILL {
-            for pid in pids {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-            pids = self.pids();
-        }
-    }
-}
-
 /// A command without anything that this test program's own launcher may have set.
-pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     let ours = ["FARSIDE_", "PMI_", "PMIX_", "SLURM_", "OMPI_", "PRTE_", "HYD"];
     for (name, _) in std::env::vars_os() {
@@ -210,32 +181,30 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Runs a command to its end, which must come in time.
+/// Runs a command to its end, which must come in time. It is used up.
 pub fn run(command: &mut Command) -> Ran {
-    let marked = Marked(unique());
-    let shown = format!("{command:?}");
-    command
-        .env(MARK, &marked.0)
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the command starts");
-    let (mut stdout, mut stderr) =
-        (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
-    let (sender, ended) = channel();
-    std::thread::spawn(move || {
-        let errors = std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = stderr.read_to_end(&mut bytes);
-            bytes
-        });
-        let mut bytes = Vec::new();
-        let _ = stdout.read_to_end(&mut bytes);
-        bytes.extend(errors.join().unwrap_or_default());
-        let status = child.wait().expect("a child can be waited for");
-        // Nobody listens any more only after a failure.
-        let _ = sender.send(Ran { status, output: String::from_utf8_lossy(&bytes).into_owned() });
-    });
-    ended.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("{shown}: hangs"))
+    Start::new(command).run().into()
+}
+
+/// Does the same, and waits until nothing is left of the command.
+pub fn run_leaving_nothing(command: &mut Command) -> Ran {
+    let mut running = Start::new(command).start();
+    running.wait_for_end();
+    running.wait_until_nothing_is_left();
+    running.wait().into()
+}
+
+impl From<Finished> for Ran {
+    fn from(finished: Finished) -> Ran {
+        let output = [finished.stdout, finished.stderr].concat();
+        Ran { status: finished.status, output: String::from_utf8_lossy(&output).into_owned() }
+    }
+}
+
+/// Returns the files in shared memory that ranks could have left.
+pub fn shared_files() -> BTreeSet<OsString> {
+    // Files of other programs may come and go; ours would bear our name.
+    let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().contains("farside")).collect()
 }

@@ -51,10 +51,3 @@ fn nothing_is_left_afterwards() {
     assert!(!names.iter().any(exists));
     assert!(other.names().iter().all(exists), "those of others stay");
 }
-
-#[test]
-fn a_list_of_hosts_is_what_the_launcher_wants() {
-    let Some(hosts) = Namespaces::wanted(2) else { return };
-    let names = hosts.names();
-    assert_eq!(hosts.list(3), format!("{}=10.77.0.1:3,{}=10.77.0.2:3", names[0], names[1]));
-}

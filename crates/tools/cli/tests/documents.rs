@@ -8,7 +8,7 @@ mod support;
 
 use std::process::ExitCode;
 
-use support::{Farside, Scratch, farside, own, run_own};
+use support::{Scratch, Start, farside, own, run_own, tests};
 
 /// The programs into whose memory the checker of races does not look: its page says so.
 const UNSEEN: &[&str] = &[
@@ -74,20 +74,14 @@ const PAGES: &[&str] = &[
     "docs/tutorial.md",
 ];
 
-const TESTS: &[(&str, fn())] = &[
-    ("pages_show_the_programs_word_for_word", pages_show_the_programs_word_for_word),
-    ("programs_run_with_any_number_of_ranks", programs_run_with_any_number_of_ranks),
-    ("programs_run_on_two_nodes", programs_run_on_two_nodes),
-    ("programs_have_no_race", programs_have_no_race),
-    ("programs_survive_other_schedules", programs_survive_other_schedules),
-    (
-        "programs_come_to_the_same_without_the_reduction",
-        programs_come_to_the_same_without_the_reduction,
-    ),
-];
+tests! {
+    pages_show_the_programs_word_for_word programs_run_with_any_number_of_ranks
+    programs_run_on_two_nodes programs_have_no_race programs_survive_other_schedules
+    programs_come_to_the_same_without_the_reduction
+}
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words = support::words();
     match &words[..] {
         [word, name] if word == "program" => {
             let program = PROGRAMS.iter().find(|program| program.name == name);
@@ -121,7 +115,7 @@ fn pages_show_the_programs_word_for_word() {
     }
 }
 
-fn all_end_well(without: &[&str], start: impl Fn(&str) -> Farside) {
+fn all_end_well(without: &[&str], start: impl Fn(&str) -> Start) {
     for program in PROGRAMS.iter().filter(|program| !without.contains(&program.name)) {
         start(program.name).run().ends_with(0);
     }

@@ -5,7 +5,7 @@ mod support;
 
 use std::process::ExitCode;
 
-use support::{Scratch, farside, own, run_own as run, shells};
+use support::{Scratch, farside, own, run_own as run, shells, tests};
 
 /// The ways to start four ranks.
 const WAYS: [&[&str]; 6] = [
@@ -17,30 +17,18 @@ const WAYS: [&[&str]; 6] = [
     &["-n", "4", "--sim", "ibm-sp", "--nodes", "2", "--seed", "7"],
 ];
 
-const TESTS: &[(&str, fn())] = &[
-    ("every_way_gives_the_same_output", every_way_gives_the_same_output),
-    ("arguments_and_input_arrive", arguments_and_input_arrive),
-    ("the_exit_status_is_the_programs", the_exit_status_is_the_programs),
-    (
-        "an_error_says_whose_it_is_and_its_rank_is_lost",
-        an_error_says_whose_it_is_and_its_rank_is_lost,
-    ),
-    ("an_error_names_the_line_of_the_call", an_error_names_the_line_of_the_call),
-    ("every_way_can_be_recorded", every_way_can_be_recorded),
-    ("a_job_that_fails_leaves_its_last_operations", a_job_that_fails_leaves_its_last_operations),
-    ("what_does_not_obey_is_an_error", what_does_not_obey_is_an_error),
-    ("what_makes_no_sense_is_refused", what_makes_no_sense_is_refused),
-    ("a_job_inside_is_a_job_of_its_own", a_job_inside_is_a_job_of_its_own),
-    ("its_schedules_are_explored", its_schedules_are_explored),
-    ("only_the_schedule_that_fails_is_heard", only_the_schedule_that_fails_is_heard),
-    ("a_limit_or_an_interruption_is_not_a_pass", a_limit_or_an_interruption_is_not_a_pass),
-    ("a_race_is_explained_and_cured", a_race_is_explained_and_cured),
-    ("several_programs_are_chosen_by_name", several_programs_are_chosen_by_name),
-    ("a_death_behind_a_wrapper_is_heard_of", a_death_behind_a_wrapper_is_heard_of),
-];
+tests! {
+    every_way_gives_the_same_output arguments_and_input_arrive the_exit_status_is_the_programs
+    an_error_says_whose_it_is_and_its_rank_is_lost an_error_names_the_line_of_the_call
+    every_way_can_be_recorded a_job_that_fails_leaves_its_last_operations
+    what_does_not_obey_is_an_error what_makes_no_sense_is_refused a_job_inside_is_a_job_of_its_own
+    its_schedules_are_explored only_the_schedule_that_fails_is_heard
+    a_limit_or_an_interruption_is_not_a_pass a_race_is_explained_and_cured
+    several_programs_are_chosen_by_name a_death_behind_a_wrapper_is_heard_of
+}
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words = support::words();
     match words.first().map(String::as_str) {
         Some("program") => return program::start(),
         Some("programs") => return several::start(),
@@ -60,6 +48,7 @@ fn main() -> ExitCode {
     support::run_tests(TESTS, &words)
 }
 
+#[allow(clippy::too_many_lines, reason = "the program is a list of small ones")]
 mod program {
     use std::io::Read as _;
     use std::process::ExitCode;
@@ -456,7 +445,7 @@ fn a_job_inside_is_a_job_of_its_own() {
 }
 
 /// The command `farside check THIS OPTIONS -- WORDS`.
-fn check(options: &[&str], words: &[&str]) -> support::Farside {
+fn check(options: &[&str], words: &[&str]) -> support::Start {
     let own = own();
     let command = ["check", own.as_str()].into_iter().chain(options.iter().copied());
     farside(command.chain(["--"]).chain(words.iter().copied()))

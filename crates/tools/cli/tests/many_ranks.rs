@@ -12,42 +12,25 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::{Farside, ended, run_own, shells};
+use support::{Start, ended, is_long, run_own, shells, tests};
 
-const TESTS: &[(&str, fn())] = &[
-    ("all_start_and_meet", all_start_and_meet),
-    ("all_fail", all_fail),
-    ("all_are_killed", all_are_killed),
-    ("all_end_when_asked", all_end_when_asked),
-    ("jobs_whose_ranks_end_together_end_well", jobs_whose_ranks_end_together_end_well),
-];
+tests! {
+    all_start_and_meet all_fail all_are_killed all_end_when_asked
+    jobs_whose_ranks_end_together_end_well
+}
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words = support::words();
     match words.first().map(String::as_str) {
         Some("program") => program::start(),
         // One after the other: each of them fills the machine.
         _ if is_long() => {
-            let chosen = |&&(name, _): &&(&'static str, fn())| {
-                words.iter().filter(|word| !word.starts_with('-')).all(|word| name.contains(word))
-            };
-            let codes: Vec<bool> = TESTS
-                .iter()
-                .filter(chosen)
-                .map(|&one| support::run_tests(&[one], &words) == ExitCode::SUCCESS)
-                .collect();
-            if codes.into_iter().all(|is_well| is_well) {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+            let run = |&test| support::run_tests(&[test], &words) == ExitCode::SUCCESS;
+            let codes: Vec<bool> = TESTS.iter().map(run).collect();
+            u8::from(codes.contains(&false)).into()
         }
         _ => support::run_tests(TESTS, &words),
     }
-}
-
-fn is_long() -> bool {
-    std::env::var_os("FARSIDE_LONG").is_some()
 }
 
 /// A number that the environment may change.
@@ -60,7 +43,7 @@ fn ranks() -> u32 {
     number("FARSIDE_TEST_RANKS", 4096, 64)
 }
 
-fn job(then: &str) -> Farside {
+fn job(then: &str) -> Start {
     let ranks = ranks().to_string();
     let job = run_own(&["-n", &ranks, "--memory", "64K", "--grace", "600"], &[then]);
     job.longer(Duration::from_secs(if is_long() { 1200 } else { 0 }))

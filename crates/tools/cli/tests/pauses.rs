@@ -12,22 +12,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Farside, Running, Scratch, launcher, own, run_own};
+use support::{Running, Scratch, Start, is_long, launcher, own, program_or_tests, run_own, tests};
 
-const TESTS: &[(&str, fn())] = &[
-    ("nodes_go_on_after_a_pause", nodes_go_on_after_a_pause),
-    ("nodes_over_libfabric_go_on_after_a_pause", nodes_over_libfabric_go_on_after_a_pause),
-    ("hosts_go_on_after_a_pause", hosts_go_on_after_a_pause),
-    ("ranks_of_hydra_go_on_after_a_pause", ranks_of_hydra_go_on_after_a_pause),
-    ("ranks_of_open_mpi_go_on_after_a_pause", ranks_of_open_mpi_go_on_after_a_pause),
-];
+tests! {
+    nodes_go_on_after_a_pause nodes_over_libfabric_go_on_after_a_pause hosts_go_on_after_a_pause
+    ranks_of_hydra_go_on_after_a_pause ranks_of_open_mpi_go_on_after_a_pause
+}
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.first().map(String::as_str) {
-        Some("program") => program::start(),
-        _ => support::run_tests(TESTS, &words),
-    }
+    program_or_tests(program::start, TESTS)
 }
 
 const RANKS: usize = 4;
@@ -58,15 +51,11 @@ enum Stopped {
     Rank,
 }
 
-fn is_long() -> bool {
-    std::env::var_os("FARSIDE_LONG").is_some()
-}
-
 fn peer_timeout() -> Duration {
     Duration::from_secs(if is_long() { 10 } else { 1 })
 }
 
-fn job(way: Way, work: &str, directory: &Path) -> Farside {
+fn job(way: Way, work: &str, directory: &Path) -> Start {
     let (timeout, ranks) = (peer_timeout().as_secs().to_string(), RANKS.to_string());
     let (program, path) = (own(), directory.to_str().expect("the path is text"));
     let farside = |options: &[&str]| {

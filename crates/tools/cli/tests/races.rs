@@ -15,30 +15,24 @@ use farside::{GlobalArray, HashMap, Rank, World};
 use farside_testing::namespaces::{Namespaces, RSH};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Farside, Finished, run_own};
+use support::{Finished, Start, run_own, tests};
 
 /// The exit status of a job that has races.
 const RACES: i32 = 66;
 /// The exit status of a job of which nothing was looked at.
 const NOTHING_CHECKED: i32 = 67;
 
-const TESTS: &[(&str, fn())] = &[
-    ("a_race_across_two_hosts_names_both_places", a_race_across_two_hosts_names_both_places),
-    ("what_is_not_looked_into_is_no_success", what_is_not_looked_into_is_no_success),
-    ("what_is_looked_into_in_part_is_named", what_is_looked_into_in_part_is_named),
-    ("a_program_that_makes_its_own_job_is_told", a_program_that_makes_its_own_job_is_told),
-    ("two_signals_name_both_places_and_a_fence", two_signals_name_both_places_and_a_fence),
-    ("labelled_programs_on_two_hosts", labelled_programs_on_two_hosts),
-    ("labelled_programs_on_two_nodes", labelled_programs_on_two_nodes),
-    ("labelled_programs_over_ofi", labelled_programs_over_ofi),
-    ("labelled_programs_on_two_nodes_over_ofi", labelled_programs_on_two_nodes_over_ofi),
-    ("a_race_ends_a_job_of_two_hosts", a_race_ends_a_job_of_two_hosts),
-    ("a_host_that_is_lost_ends_the_job", a_host_that_is_lost_ends_the_job),
-    ("a_host_that_is_cut_off_ends_the_job", a_host_that_is_cut_off_ends_the_job),
-];
+tests! {
+    a_race_across_two_hosts_names_both_places what_is_not_looked_into_is_no_success
+    what_is_looked_into_in_part_is_named a_program_that_makes_its_own_job_is_told
+    two_signals_name_both_places_and_a_fence labelled_programs_on_two_hosts
+    labelled_programs_on_two_nodes labelled_programs_over_ofi
+    labelled_programs_on_two_nodes_over_ofi a_race_ends_a_job_of_two_hosts
+    a_host_that_is_lost_ends_the_job a_host_that_is_cut_off_ends_the_job
+}
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words = support::words();
     match &words[..] {
         [word, name] if word == "program" && name == "by_itself" => by_itself(),
         [word, name] if word == "program" => as_rank(name),
@@ -128,7 +122,7 @@ fn hosts(namespaces: &Namespaces) -> [String; 4] {
     ["--hosts".into(), format!("{a}:1,{b}:2"), "--rsh".into(), RSH.into()]
 }
 
-fn checked(options: &[impl AsRef<str>], how: &[&str], name: &str) -> Farside {
+fn checked(options: &[impl AsRef<str>], how: &[&str], name: &str) -> Start {
     let options = options.iter().map(AsRef::as_ref);
     let options: Vec<&str> = options.chain(how.iter().copied()).collect();
     run_own(&options, &[name])

@@ -9,26 +9,20 @@ use std::process::{Command, ExitCode};
 
 use farside_testing::namespaces::Namespaces;
 use serde_json::Value;
-use support::{Scratch, run_own as run};
+use support::{Scratch, program_or_tests, run_own as run, tests};
 
-const TESTS: &[(&str, fn())] = &[
-    ("agents_have_tracks_of_what_they_execute", agents_have_tracks_of_what_they_execute),
-    ("processes_that_serve_have_tracks_too", processes_that_serve_have_tracks_too),
-    ("hosts_with_different_clocks_make_one_trace", hosts_with_different_clocks_make_one_trace),
-    ("the_last_seconds_of_all_hosts_are_kept", the_last_seconds_of_all_hosts_are_kept),
-    ("a_host_that_is_lost_is_missing", a_host_that_is_lost_is_missing),
-];
+tests! {
+    agents_have_tracks_of_what_they_execute processes_that_serve_have_tracks_too
+    hosts_with_different_clocks_make_one_trace the_last_seconds_of_all_hosts_are_kept
+    a_host_that_is_lost_is_missing
+}
 
 const ROUNDS: usize = 5;
 /// Reaches a host without going anywhere.
 const LOCAL: &str = "sh -c 'exec \"$@\"' {host}";
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.first().map(String::as_str) {
-        Some("program") => program::start(),
-        _ => support::run_tests(TESTS, &words),
-    }
+    program_or_tests(program::start, TESTS)
 }
 
 mod program {

@@ -12,46 +12,23 @@ use std::process::ExitCode;
 use farside_testing::namespaces::{Namespaces, RSH};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Finished, farside, farside_after, own};
+use support::{farside, farside_after, own, program_or_tests, tests};
 
-const TESTS: &[(&str, fn())] = &[
-    ("locks_in_opposite_order", locks_in_opposite_order),
-    ("a_deadlock_beside_programs_that_compute", a_deadlock_beside_programs_that_compute),
-    (
-        "a_stuck_job_ends_although_nobody_reads_errors",
-        a_stuck_job_ends_although_nobody_reads_errors,
-    ),
-    ("epochs_in_opposite_order", epochs_in_opposite_order),
-    ("a_barrier_that_one_rank_skips", a_barrier_that_one_rank_skips),
-    ("different_collectives_name_the_place", different_collectives_name_the_place),
-    ("a_missing_signal", a_missing_signal),
-    ("a_signal_to_another_word", a_signal_to_another_word),
-    ("a_word_that_is_only_put_to", a_word_that_is_only_put_to),
-    ("a_lock_whose_holder_runs", a_lock_whose_holder_runs),
-    ("a_rank_that_was_stopped", a_rank_that_was_stopped),
-    ("more_memory_than_there_is", more_memory_than_there_is),
-    ("slow_programs_are_not_stuck", slow_programs_are_not_stuck),
-    ("the_launcher_answers_a_signal", the_launcher_answers_a_signal),
-    ("a_job_that_fails_says_where_its_ranks_were", a_job_that_fails_says_where_its_ranks_were),
-    ("why_finds_the_job_and_says_it_as_json", why_finds_the_job_and_says_it_as_json),
-    ("why_names_what_it_cannot_find", why_names_what_it_cannot_find),
-    ("top_prints_once_and_as_json", top_prints_once_and_as_json),
-    ("statistics_are_said_at_the_end", statistics_are_said_at_the_end),
-    ("a_job_of_two_nodes_is_seen_as_one", a_job_of_two_nodes_is_seen_as_one),
-    ("a_job_of_two_hosts_is_seen_as_one", a_job_of_two_hosts_is_seen_as_one),
-    ("a_host_that_is_cut_off", a_host_that_is_cut_off),
-    (
-        "a_job_of_two_hosts_that_ends_says_where_its_ranks_were",
-        a_job_of_two_hosts_that_ends_says_where_its_ranks_were,
-    ),
-];
+tests! {
+    locks_in_opposite_order a_deadlock_beside_programs_that_compute
+    a_stuck_job_ends_although_nobody_reads_errors epochs_in_opposite_order
+    a_barrier_that_one_rank_skips different_collectives_name_the_place a_missing_signal
+    a_signal_to_another_word a_word_that_is_only_put_to a_lock_whose_holder_runs
+    a_rank_that_was_stopped more_memory_than_there_is slow_programs_are_not_stuck
+    the_launcher_answers_a_signal a_job_that_fails_says_where_its_ranks_were
+    why_finds_the_job_and_says_it_as_json why_names_what_it_cannot_find top_prints_once_and_as_json
+    statistics_are_said_at_the_end a_job_of_two_nodes_is_seen_as_one
+    a_job_of_two_hosts_is_seen_as_one a_host_that_is_cut_off
+    a_job_of_two_hosts_that_ends_says_where_its_ranks_were
+}
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.first().is_some_and(|word| word == "program") {
-        return program::start();
-    }
-    support::run_tests(TESTS, &words)
+    program_or_tests(program::start, TESTS)
 }
 
 mod program {
@@ -76,17 +53,21 @@ fn words(options: &[&str], name: &str) -> Vec<String> {
     all.map(|word| (*word).to_owned()).collect()
 }
 
-/// Runs a sick program on four ranks until the doctor calls it stuck, and checks what is said.
-fn is_stuck(name: &str, says: &[&str]) -> Finished {
-    let options = ["-n", "4", "--stuck-after", "1", "--stuck-exit"];
-    let finished = farside(words(&options, name)).run();
+/// Runs a program to its end, whose status and words are these; returns all that was said.
+fn ends(options: &[&str], name: &str, status: i32, says: &[&str]) -> String {
+    let finished = farside(words(options, name)).run();
     let said = unfolded(&finished.stderr());
-    assert_eq!(finished.status.code(), Some(125), "{name}: {said}");
-    assert!(said.contains("STUCK"), "{name}: {said}");
+    assert_eq!(finished.status.code(), Some(status), "{name}: {said}");
     for words in says {
         assert!(said.contains(words), "{name} should say {words:?}: {said}");
     }
-    finished
+    said
+}
+
+/// Runs a sick program on four ranks until the doctor calls it stuck, and checks what is said.
+fn is_stuck(name: &str, says: &[&str]) {
+    let options = ["-n", "4", "--stuck-after", "1", "--stuck-exit"];
+    ends(&options, name, 125, &[says, &["STUCK"]].concat());
 }
 
 /// A page without the ends of its lines.
@@ -146,10 +127,7 @@ fn a_deadlock_beside_programs_that_compute() {
     let _busy = Busy::start(16);
     locks_in_opposite_order();
     let options = ["-n", "4", "--nodes", "2", "--stuck-after", "1", "--stuck-exit"];
-    let finished = farside(words(&options, "two-locks")).run();
-    let said = unfolded(&finished.stderr());
-    assert_eq!(finished.status.code(), Some(125), "{said}");
-    assert!(said.contains("deadlock: rank 0 waits for lock `b` ("), "{said}");
+    ends(&options, "two-locks", 125, &["deadlock: rank 0 waits for lock `b` ("]);
 }
 
 fn epochs_in_opposite_order() {
@@ -206,11 +184,8 @@ fn a_word_that_is_only_put_to() {
 
 fn a_lock_whose_holder_runs() {
     let options = ["-n", "3", "--stuck-after", "1", "--stuck-exit", "--timeout", "8"];
-    let finished = farside(words(&options, "busy-holder")).run();
-    let said = unfolded(&finished.stderr());
-    assert_eq!(finished.status.code(), Some(124), "{said}");
-    assert!(said.contains("rank 0 holds lock `table` (") && said.contains("and runs"), "{said}");
-    assert!(said.contains(" for it where the ranks are"), "{said}");
+    let says = ["rank 0 holds lock `table` (", "and runs", " for it where the ranks are"];
+    let said = ends(&options, "busy-holder", 124, &says);
     assert!(!said.contains("STUCK"), "{said}");
 }
 
@@ -219,23 +194,15 @@ fn a_rank_that_was_stopped() {
 }
 
 fn more_memory_than_there_is() {
-    let finished = farside(words(&["-n", "4", "--memory", "64T"], "slow-rank")).run();
-    assert_eq!(finished.status.code(), Some(2), "{}", finished.stderr());
-    assert!(
-        finished.stderr().contains("bytes of shared memory for each rank"),
-        "{}",
-        finished.stderr()
-    );
+    let says = ["bytes of shared memory for each rank"];
+    ends(&["-n", "4", "--memory", "64T"], "slow-rank", 2, &says);
 }
 
 fn slow_programs_are_not_stuck() {
     for name in ["slow-rank", "slow-lock", "slow-ring"] {
         let options = ["-n", "4", "--stuck-after", "0.8", "--stuck-exit", "--timeout", "8"];
-        let finished = farside(words(&options, name)).run();
-        let said = unfolded(&finished.stderr());
-        assert_eq!(finished.status.code(), Some(124), "{name}: {said}");
+        let said = ends(&options, name, 124, &["where the ranks were: "]);
         assert!(!said.contains("STUCK"), "{name}: {said}");
-        assert!(said.contains("where the ranks were: "), "{name}: {said}");
     }
 }
 
@@ -321,11 +288,8 @@ fn statistics_are_said_at_the_end() {
 
 fn a_job_of_two_nodes_is_seen_as_one() {
     let options = ["-n", "4", "--nodes", "2", "--stuck-after", "1", "--stuck-exit"];
-    let finished = farside(words(&options, "missing-signal")).run();
-    let said = unfolded(&finished.stderr());
-    assert_eq!(finished.status.code(), Some(125), "{said}");
-    assert!(said.contains("4 ranks on 2 nodes: STUCK"), "{said}");
-    assert!(said.contains("rank 1 waits for word 3 of window `inbox`"), "{said}");
+    let says = ["4 ranks on 2 nodes: STUCK", "rank 1 waits for word 3 of window `inbox`"];
+    ends(&options, "missing-signal", 125, &says);
 }
 
 fn a_host_that_is_cut_off() {
@@ -355,9 +319,7 @@ const TWO_HOSTS: [&str; 4] = ["--hosts", "a=127.0.0.1:2,b=127.0.0.2:2", "--rsh",
 
 fn a_job_of_two_hosts_that_ends_says_where_its_ranks_were() {
     let options: Vec<&str> = TWO_HOSTS.into_iter().chain(["--timeout", "5"]).collect();
-    let finished = farside(words(&options, "missing-signal")).run();
-    let said = unfolded(&finished.stderr());
-    assert_eq!(finished.status.code(), Some(124), "{said}");
+    let said = ends(&options, "missing-signal", 124, &[]);
     let (errors, places) = said.split_once("where the ranks were:").expect("it says where");
     assert!(errors.contains("still running: ranks 0-3 "), "{said}");
     // The hosts end their ranks one after the other: a rank may report the loss of another first.

@@ -14,18 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use farside_fabric::random::SplitMix;
-use support::{Running, run_own};
+use support::{Running, is_long, program_or_tests, run_own, tests};
 
-const TESTS: &[(&str, fn())] = &[
-    (
-        "strangers_neither_end_a_job_nor_keep_it_from_ending",
-        strangers_neither_end_a_job_nor_keep_it_from_ending,
-    ),
-    (
-        "the_key_is_on_no_command_line_and_in_no_environment",
-        the_key_is_on_no_command_line_and_in_no_environment,
-    ),
-];
+tests! {
+    strangers_neither_end_a_job_nor_keep_it_from_ending
+    the_key_is_on_no_command_line_and_in_no_environment
+}
 
 const RANKS: &str = "4";
 const SENDERS: u64 = 2;
@@ -33,11 +27,7 @@ const SENDERS: u64 = 2;
 const OPEN_MAX: usize = 100;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.first().is_some_and(|word| word == "program") {
-        return program::start();
-    }
-    support::run_tests(TESTS, &words)
+    program_or_tests(program::start, TESTS)
 }
 
 /// A program that works until its standard input ends, and then checks what has come of it.
@@ -104,8 +94,7 @@ mod program {
 
 /// How much is sent: datagrams, and requests.
 fn amounts() -> (u64, u64) {
-    let is_long = std::env::var_os("FARSIDE_LONG").is_some();
-    if is_long { (10_000_000, 10_000) } else { (100_000, 400) }
+    if is_long() { (10_000_000, 10_000) } else { (100_000, 400) }
 }
 
 fn strangers_neither_end_a_job_nor_keep_it_from_ending() {

@@ -1,7 +1,7 @@
 //! `farside app`: the built-in programs, jobs inside of jobs, and what the environment says about
 //! jobs.
 
-use crate::support::{FARSIDE, Farside, Finished, farside, sorted};
+use crate::support::{FARSIDE, Finished, Start, farside, sorted};
 use rustix::process::Signal;
 
 /// Asserts that `hello` greeted each rank by its left neighbour.
@@ -118,19 +118,9 @@ fn a_job_inside_a_job_works() {
 }
 
 /// A job whose ranks each are the launcher of a job that does not end.
-fn endless() -> Farside {
-    farside([
-        "run",
-        "-n",
-        "2",
-        FARSIDE,
-        "run",
-        "--ranks=2",
-        "--",
-        "sh",
-        "-c",
-        "echo ready; sleep 1000",
-    ])
+fn endless() -> Start {
+    let inner = [FARSIDE, "run", "--ranks=2", "--", "sh", "-c", "echo ready; sleep 1000"];
+    farside(["run", "-n", "2"].into_iter().chain(inner))
 }
 
 #[test]

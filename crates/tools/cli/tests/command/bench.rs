@@ -6,38 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::support::{Farside, Scratch, farside};
+use super::measured::{figure, measured, records, refused};
+use crate::support::{Scratch, Start, farside};
 use serde_json::Value;
 
 /// All cases that are measured if none is named.
-const CASES: [&str; 12] = [
-    "put",
-    "get",
-    "accumulate",
-    "get_accumulate",
-    "put_strided",
-    "fetch_add",
-    "swap",
-    "compare_swap",
-    "compare_swap_miss",
-    "signal",
-    "rate",
-    "barrier",
-];
+const CASES: &str = "put get accumulate get_accumulate put_strided fetch_add swap compare_swap \
+                     compare_swap_miss signal rate barrier";
 
-fn quick(options: &[&str]) -> Farside {
-    farside(
-        ["bench", "ops", "--ranks", "2", "--sizes", "8", "--rounds", "1", "--time", "1"]
-            .iter()
-            .chain(options),
-    )
-}
-
-fn records(path: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).expect("the file is there");
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect()
+fn quick(options: &[&str]) -> Start {
+    let line = "bench ops --ranks 2 --sizes 8 --rounds 1 --time 1";
+    farside(line.split(' ').chain(options.iter().copied()))
 }
 
 #[test]
@@ -45,10 +24,8 @@ fn figures_come_as_table_as_json_and_as_plots() {
     let scratch = Scratch::new();
     let (json, plots) = (scratch.file("ops.json"), scratch.file("deep/plots"));
     let stdout = quick(&["--json", &json, "--plot", &plots]).run().ends_with(0).stdout();
-    for word in ["ranks", "case", "bytes", "target", "farside", "limit", "idle", "computing"]
-        .iter()
-        .chain(&CASES)
-    {
+    let columns = "ranks case bytes target farside limit idle computing";
+    for word in columns.split(' ').chain(CASES.split(' ')) {
         assert!(stdout.contains(word), "{word} is not in {stdout}");
     }
     let records = records(&json);
@@ -56,24 +33,16 @@ fn figures_come_as_table_as_json_and_as_plots() {
         let text =
             |key: &str| record[key].as_str().unwrap_or_else(|| panic!("no {key} in {record}"));
         assert_eq!((text("bench"), text("fabric")), ("ops", "shm"), "{record}");
-        assert_eq!(
-            (record["ranks"].as_u64(), record["nodes"].as_u64()),
-            (Some(2), Some(1)),
-            "{record}"
-        );
-        assert!(record["median_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{record}");
-        assert!(CASES.contains(&text("case")), "{record}");
+        assert_eq!((&record["ranks"], &record["nodes"]), (&2.into(), &1.into()), "{record}");
+        assert!(figure(record, "median_ns") > 0.0, "{record}");
     }
     let of = |system: &str| -> BTreeSet<&str> {
         let own = records.iter().filter(|record| record["system"] == system);
         own.map(|record| record["case"].as_str().expect("a case is text")).collect()
     };
-    assert_eq!(of("farside"), BTreeSet::from(CASES));
-    assert!(
-        of("limit").is_superset(&BTreeSet::from(["put", "get", "fetch_add", "barrier"])),
-        "{:?}",
-        of("limit")
-    );
+    assert_eq!(of("farside"), CASES.split(' ').collect());
+    let (limits, some) = (of("limit"), BTreeSet::from(["put", "get", "fetch_add", "barrier"]));
+    assert!(limits.is_superset(&some), "{limits:?}");
     check_plots(&plots, &stdout);
 }
 
@@ -130,13 +99,11 @@ fn what_was_measured_on_a_busy_machine_says_so() {
         assert!(said.contains(words), "{words}: {said}");
     }
     for record in records(&ops) {
-        let used = record["processors_used_by_others"].as_f64();
-        assert!(used.is_some_and(|used| used > 0.0), "{record}");
+        assert!(figure(&record, "processors_used_by_others") > 0.0, "{record}");
     }
     // The benches of several numbers of nodes say it once.
-    let short = ["--cases", "sor", "--iterations", "1", "--rounds", "1", "--time", "1"];
-    let dsm = ["bench", "dsm", "--nodes", "1,2", "--ranks", "2"].into_iter().chain(short);
-    let said = farside(dsm).longer(Duration::from_secs(60)).run().ends_with(0).stderr();
+    let dsm = "bench dsm --nodes 1,2 --ranks 2 --cases sor --iterations 1 --rounds 1 --time 1";
+    let said = farside(dsm.split(' ')).longer(Duration::from_secs(60)).run().ends_with(0).stderr();
     assert_eq!(said.matches("the machine is busy").count(), 1, "{said}");
     drop(busy);
 }
@@ -159,57 +126,53 @@ fn check_plots(directory: &str, stdout: &str) {
 }
 
 #[test]
-fn only_the_cases_and_ranks_asked_for_are_measured() {
-    let scratch = Scratch::new();
-    let json = scratch.file("ops.json");
-    let words =
-        ["bench", "ops", "--ranks", "2,3", "--cases", "barrier", "--rounds", "2", "--time", "1"];
-    farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
-    let own = records(&json).into_iter().filter(|record| record["system"] == "farside");
+fn only_what_was_asked_for_is_measured() {
+    let (figures, _) = measured("ops --ranks 2,3 --cases barrier --time 1", &[]);
+    let own = figures.into_iter().filter(|record| record["system"] == "farside");
     let own: Vec<(Value, Value)> =
         own.map(|record| (record["case"].clone(), record["ranks"].clone())).collect();
     assert_eq!(own, [("barrier".into(), 2.into()), ("barrier".into(), 3.into())]);
-}
-
-#[test]
-fn sizes_have_units() {
-    let scratch = Scratch::new();
-    let json = scratch.file("ops.json");
-    let words =
-        ["bench", "ops", "--cases", "put", "--sizes", "16,1K", "--rounds", "1", "--time", "1"];
-    farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
+    // Sizes have units.
+    let (figures, _) = measured("ops --cases put --sizes 16,1K --time 1", &[]);
     let sizes: BTreeSet<u64> =
-        records(&json).iter().map(|record| record["bytes"].as_u64().expect("a size")).collect();
+        figures.iter().map(|record| record["bytes"].as_u64().expect("a size")).collect();
     assert_eq!(sizes, BTreeSet::from([16, 1024]));
 }
 
+/// Of a list, the part that is wrong is named; of a number with a unit, what it stands for.
 #[test]
 fn bad_values_of_options_are_named() {
-    for (option, value) in [
-        ("--ranks", "1"),
-        ("--ranks", "many"),
-        ("--ranks", "2,0"),
-        ("--sizes", "7"),
-        ("--sizes", "65"),
-        ("--sizes", "1G"),
-        ("--sizes", "8,large"),
-        ("--cases", "put,fly"),
-        ("--against", "pvm"),
-        ("--rounds", "0"),
-        ("--rounds", "x"),
-        ("--time", "0"),
-        ("--time", "-1"),
-    ] {
-        // Of a list, the part that is wrong; of a number with a unit, what it stands for.
-        let wrong = if value == "1G" {
-            "1073741824"
-        } else {
-            value.rsplit(',').next().expect("it has a part")
-        };
-        let finished = farside(["bench", "ops", option, value]).run();
-        assert_eq!(finished.stdout(), "", "{option} {value}: nothing is measured");
-        finished.fails_with(&[wrong]);
-    }
+    refused(&[
+        ("bench ops --ranks 1", "1"),
+        ("bench ops --ranks many", "many"),
+        ("bench ops --ranks 2,0", "0"),
+        ("bench ops --sizes 7", "7"),
+        ("bench ops --sizes 65", "65"),
+        ("bench ops --sizes 1G", "1073741824"),
+        ("bench ops --sizes 8,large", "large"),
+        ("bench ops --cases put,fly", "fly"),
+        ("bench ops --against pvm", "pvm"),
+        ("bench ops --rounds 0", "0"),
+        ("bench ops --rounds x", "x"),
+        ("bench ops --time 0", "0"),
+        ("bench ops --time -1", "-1"),
+        ("bench sync --ranks 1", "1"),
+        ("bench sync --bytes 7", "7"),
+        ("bench sync --bytes 2M", "2097152"),
+        ("bench sync --cases put", "put"),
+        ("bench sync --sim myrinet-2000 --against mpich", "--against"),
+        ("bench locks --ranks 0", "0"),
+        ("bench locks --locks bakery", "bakery"),
+        ("bench locks --writers 101", "101"),
+        ("bench locks --writers few", "few"),
+        ("bench locks --t-l 20-x", "20-x"),
+        ("bench locks --cases put", "put"),
+        ("bench locks --operations 0", "0"),
+        ("bench locks --locks ticket --writers 5", "100 % writers"),
+        ("bench start --sim myrinet-2000", "--sim"),
+        ("bench start --ranks 2 --nodes 2 --cases join", "--nodes"),
+        ("bench start --ranks 2 --nodes 2 --cases join", "join"),
+    ]);
 }
 
 #[test]
@@ -239,80 +202,36 @@ fn where_results_cannot_be_written_nothing_is_lost() {
 fn what_is_not_measured_is_said() {
     let processors = std::thread::available_parallelism().expect("the system knows").get();
     let many = (processors.max(2) + 1).to_string();
-    let short = |words: &[&str]| {
-        let words = ["bench"].iter().chain(words).chain(&["--time", "1", "--rounds", "1"]).copied();
-        farside(words.map(str::to_owned).collect::<Vec<String>>()).run()
+    let short = |line: &str| {
+        let quick = ["--time", "1", "--rounds", "1"];
+        farside(["bench"].into_iter().chain(line.split(' ')).chain(quick)).run()
     };
     let nothing = "nothing of what was asked for is measured";
     let pairs = format!("put at {many} ranks: where ranks outnumber processors");
-    for (words, why) in [
-        (&["ops", "--ranks", &many, "--cases", "put", "--sizes", "8"][..], pairs.as_str()),
-        (&["ops", "--ranks", "5000", "--cases", "put", "--sizes", "8"], "put at 5000 ranks"),
-        (
-            &["overlap", "--ranks", "3", "--cases", "latency"],
-            "latency at 3 ranks: a pair is measured at 2",
-        ),
-        (
-            &["locks", "--locks", "ticket", "--writers", "5"],
-            "ticket: locks that readers cannot share",
-        ),
-        (
-            &["interference", "--sim", "myrinet-2000", "--ranks", "2", "--cases", "bandwidth"],
-            "bandwidth at 2 ranks",
-        ),
+    for (line, why) in [
+        (&*format!("ops --ranks {many} --cases put --sizes 8"), &*pairs),
+        ("ops --ranks 5000 --cases put --sizes 8", "put at 5000 ranks"),
+        ("overlap --ranks 3 --cases latency", "latency at 3 ranks: a pair is measured at 2"),
+        ("locks --locks ticket --writers 5", "ticket: locks that readers cannot share"),
+        ("interference --sim myrinet-2000 --ranks 2 --cases bandwidth", "bandwidth at 2 ranks"),
     ] {
-        let finished = short(words);
-        assert_eq!(finished.stdout(), "", "{words:?}");
+        let finished = short(line);
+        assert_eq!(finished.stdout(), "", "{line}");
         finished.fails_with(&[nothing, why]);
     }
-    for (words, why) in [
-        (&["ops", "--ranks", &many, "--cases", "put,barrier", "--sizes", "8"][..], pairs.as_str()),
-        (
-            &[
-                "overlap",
-                "--sim",
-                "aries-xc30",
-                "--ranks",
-                "3",
-                "--sizes",
-                "8",
-                "--operations",
-                "2",
-            ],
-            "latency, sender at 3",
-        ),
-        (
-            &[
-                "locks",
-                "--sim",
-                "aries-xc30",
-                "--locks",
-                "ticket,rma-rw",
-                "--writers",
-                "5",
-                "--ranks",
-                "2",
-            ],
-            "ticket: ",
-        ),
+    for (line, why) in [
+        (&*format!("ops --ranks {many} --cases put,barrier --sizes 8"), &*pairs),
+        ("overlap --sim aries-xc30 --ranks 3 --sizes 8 --operations 2", "latency, sender at 3"),
+        ("locks --sim aries-xc30 --locks ticket,rma-rw --writers 5 --ranks 2", "ticket: "),
     ] {
-        let finished = short(words).ends_with(0).says(&["not measured: ", why]);
-        assert_ne!(finished.stdout(), "", "{words:?}");
+        let finished = short(line).ends_with(0).says(&["not measured: ", why]);
+        assert_ne!(finished.stdout(), "", "{line}");
     }
-}
-
-/// What a bench with options that make it short has written to a file.
-fn measured(words: &[&str]) -> (Vec<Value>, String) {
-    let scratch = Scratch::new();
-    let json = scratch.file("figures.json");
-    let quick = ["--rounds", "1", "--time", "1", "--json", &json];
-    let stdout = farside(["bench"].iter().chain(words).chain(&quick)).run().ends_with(0).stdout();
-    (records(&json), stdout)
 }
 
 #[test]
 fn fences_and_barriers_are_measured_on_real_ranks() {
-    let (records, stdout) = measured(&["sync", "--ranks", "2,3"]);
+    let (records, stdout) = measured("sync --ranks 2,3 --time 1", &[]);
     let algorithms = |case: &str, ranks: u64| -> Vec<&str> {
         let of = records.iter().filter(|record| record["case"] == case && record["ranks"] == ranks);
         of.map(|record| record["algorithm"].as_str().expect("an algorithm is text")).collect()
@@ -324,13 +243,8 @@ fn fences_and_barriers_are_measured_on_real_ranks() {
         assert_eq!(algorithms("barrier", ranks), barriers);
     }
     for record in &records {
-        assert_eq!(
-            (&record["bench"], &record["system"]),
-            (&"sync".into(), &"farside".into()),
-            "{record}"
-        );
-        assert!(record["median_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{record}");
-        assert!(record["messages"].as_f64().is_some(), "{record}");
+        assert_eq!((&record["bench"], &record["system"]), (&"sync".into(), &"farside".into()));
+        assert!(figure(record, "median_ns") > 0.0 && figure(record, "messages") >= 0.0, "{record}");
     }
     for word in ["allfence_barrier", "confirmed", "counted", "dissemination", "messages"] {
         assert!(stdout.contains(word), "{word} is not in {stdout}");
@@ -338,28 +252,11 @@ fn fences_and_barriers_are_measured_on_real_ranks() {
 }
 
 #[test]
-fn fences_and_barriers_are_measured_in_virtual_time_and_drawn() {
-    let scratch = Scratch::new();
-    let plots = scratch.file("plots");
-    let words =
-        ["sync", "--sim", "myrinet-2000", "--ranks", "4,8", "--bytes", "64", "--plot", &plots];
-    let (records, _) = measured(&words);
-    let counted =
-        records.iter().find(|record| record["algorithm"] == "counted" && record["ranks"] == 8);
-    let counted = counted.expect("it was measured");
-    assert_eq!((&counted["messages"], &counted["bytes"]), (&6.0.into(), &64.into()));
-    assert_eq!((&counted["fabric"], &counted["nodes"]), (&"sim".into(), &8.into()));
-    for plot in ["sync-time.svg", "sync-speedup.svg", "sync-barrier.svg", "index.html"] {
-        assert!(std::path::Path::new(&plots).join(plot).exists(), "{plot}");
-    }
-}
-
-#[test]
 fn starts_are_measured_beside_a_rival_and_drawn() {
     let scratch = Scratch::new();
     let plots = scratch.file("plots");
-    let words = ["start", "--ranks", "1,3", "--against", "openmpi", "--plot", &plots];
-    let (records, stdout) = measured(&words);
+    let line = "start --ranks 1,3 --against openmpi --time 1";
+    let (records, stdout) = measured(line, &["--plot", &plots]);
     for (system, case, ranks) in [
         ("farside", "job", 1),
         ("farside", "join", 3),
@@ -372,33 +269,17 @@ fn starts_are_measured_beside_a_rival_and_drawn() {
             record["system"] == system && record["case"] == case && record["ranks"] == ranks
         };
         let record = records.iter().find(is).unwrap_or_else(|| panic!("{system} {case}: {stdout}"));
-        assert!(record["median_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{record}");
+        assert!(figure(record, "median_ns") > 0.0, "{record}");
     }
     for plot in ["start-job.svg", "start-window.svg", "index.html"] {
         assert!(std::path::Path::new(&plots).join(plot).exists(), "{plot}");
     }
-    farside(["bench", "start", "--sim", "myrinet-2000"]).run().fails_with(&["--sim"]);
-    let words = ["bench", "start", "--ranks", "2", "--nodes", "2", "--cases", "join"];
-    farside(words).run().fails_with(&["--nodes", "join"]);
-}
-
-#[test]
-fn bad_options_of_sync_are_named() {
-    for (option, value) in
-        [("--ranks", "1"), ("--bytes", "7"), ("--bytes", "2M"), ("--cases", "put")]
-    {
-        let wrong = if value == "2M" { "2097152" } else { value };
-        farside(["bench", "sync", option, value]).run().fails_with(&[wrong]);
-    }
-    farside(["bench", "sync", "--sim", "myrinet-2000", "--against", "mpich"])
-        .run()
-        .fails_with(&["--against"]);
 }
 
 #[test]
 fn locks_are_measured_on_real_ranks() {
-    let (records, stdout) =
-        measured(&["locks", "--ranks", "2,3", "--writers", "5,100", "--cases", "lb,release,wcsb"]);
+    let line = "locks --ranks 2,3 --writers 5,100 --cases lb,release,wcsb --time 1";
+    let (records, stdout) = measured(line, &[]);
     let count = |lock: &str, case: &str| {
         records.iter().filter(|record| record["lock"] == lock && record["case"] == case).count()
     };
@@ -408,8 +289,7 @@ fn locks_are_measured_on_real_ranks() {
         assert_eq!((count("d-mcs", case), count("rma-rw", case)), (2, 4), "{case}");
     }
     for record in &records {
-        let figure =
-            |name: &str| record[name].as_f64().unwrap_or_else(|| panic!("no {name} in {record}"));
+        let figure = |name: &str| figure(record, name);
         assert!(
             figure("median_ns") > 0.0 && figure("per_s") > 0.0 && figure("wait_max_ns") > 0.0,
             "{record}"
@@ -436,30 +316,9 @@ fn locks_are_measured_on_real_ranks() {
 fn thresholds_of_locks_are_swept_in_virtual_time() {
     let scratch = Scratch::new();
     let plots = scratch.file("plots");
-    let words = [
-        "locks",
-        "--sim",
-        "aries-xc30",
-        "--ranks",
-        "32",
-        "--locks",
-        "rma-rw,fompi-rw",
-        "--writers",
-        "25",
-    ];
-    let sweep = [
-        "--cases",
-        "ecsb",
-        "--t-r",
-        "10,1000",
-        "--t-l",
-        "20-50,10-100",
-        "--operations",
-        "10",
-        "--plot",
-        &plots,
-    ];
-    let (records, _) = measured(&[&words[..], &sweep].concat());
+    let line = "locks --sim aries-xc30 --ranks 32 --locks rma-rw,fompi-rw --writers 25 \
+                --cases ecsb --t-r 10,1000 --t-l 20-50,10-100 --operations 10 --time 1";
+    let (records, _) = measured(line, &["--plot", &plots]);
     let of = |t_l: &str, t_r: u64| {
         let is = |record: &&Value| record["t_l"] == t_l && record["t_r"] == t_r;
         records.iter().filter(is).count()
@@ -467,21 +326,4 @@ fn thresholds_of_locks_are_swept_in_virtual_time() {
     assert_eq!([of("20-50", 10), of("20-50", 1000), of("10-100", 10), of("10-100", 1000)], [1; 4]);
     assert_eq!(records.len(), 5, "a lock without thresholds is measured once");
     assert!(std::path::Path::new(&plots).join("locks-ecsb-25.svg").exists());
-}
-
-#[test]
-fn bad_options_of_locks_are_named() {
-    for (option, value) in [
-        ("--ranks", "0"),
-        ("--locks", "bakery"),
-        ("--writers", "101"),
-        ("--writers", "few"),
-        ("--t-l", "20-x"),
-        ("--cases", "put"),
-        ("--operations", "0"),
-    ] {
-        farside(["bench", "locks", option, value]).run().fails_with(&[value]);
-    }
-    let readers_only = ["bench", "locks", "--locks", "ticket", "--writers", "5"];
-    farside(readers_only).run().fails_with(&["100 % writers"]);
 }

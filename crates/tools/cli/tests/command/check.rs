@@ -1,24 +1,15 @@
 //! What `farside check` explores, prints and returns.
 
+use super::measured::records;
 use crate::support::{Scratch, farside};
-use serde_json::Value;
-
-fn records(path: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).expect("the file was written");
-    text.lines().map(|line| serde_json::from_str(line).expect("a line is an object")).collect()
-}
 
 #[test]
 fn a_check_passes_and_is_in_the_table() {
     let finished = farside(["check", "example/ticket-fair", "litmus/tickets"]).run().ends_with(0);
     let table = finished.stdout();
-    for words in [
-        "example/ticket-fair",
-        "litmus/tickets",
-        "exhaustive",
-        "2 checks: 2 exhaustive",
-        "2 ranks, one node, 2 rounds",
-    ] {
+    let words = "example/ticket-fair|litmus/tickets|exhaustive|2 checks: 2 exhaustive|\
+                 2 ranks, one node, 2 rounds";
+    for words in words.split('|') {
         assert!(table.contains(words), "{words}: {table}");
     }
     assert_eq!(finished.stderr(), "");
@@ -71,24 +62,12 @@ fn a_failure_comes_with_a_command_that_shows_it_again() {
     farside(["check", "example/mcs-without-second-look", "--json", &json]).run().ends_with(0);
     let record = &records(&json)[0];
     let schedule = record["schedule"].as_str().expect("a schedule");
-    let words = [
-        "check",
-        "example/mcs-without-second-look",
-        "--ranks",
-        "2",
-        "--rounds",
-        "1",
-        "--replay",
-        schedule,
-    ];
+    let line = "check example/mcs-without-second-look --ranks 2 --rounds 1 --replay";
+    let words = line.split(' ').chain([schedule]);
     let again = farside(words).run();
     assert_eq!(again.status.code(), Some(1));
-    assert!(
-        again.stdout().contains(record["problem"].as_str().expect("a problem")),
-        "{}",
-        again.stdout()
-    );
-    assert!(again.stdout().contains("compare_swap"), "{}", again.stdout());
+    let (text, problem) = (again.stdout(), record["problem"].as_str().expect("a problem"));
+    assert!(text.contains(problem) && text.contains("compare_swap"), "{text}");
 }
 
 #[test]
@@ -112,19 +91,8 @@ fn a_failure_is_described() {
 fn records_say_what_was_done() {
     let scratch = Scratch::new();
     let json = scratch.file("check.json");
-    let words = [
-        "check",
-        "object/counter",
-        "--policy",
-        "random",
-        "--budget",
-        "0.2",
-        "--seed",
-        "7",
-        "--ranks",
-        "2",
-    ];
-    farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
+    let line = "check object/counter --policy random --budget 0.2 --seed 7 --ranks 2 --json";
+    farside(line.split(' ').chain([&*json])).run().ends_with(0);
     let records = records(&json);
     assert!(!records.is_empty());
     for record in records {
@@ -166,17 +134,8 @@ fn what_a_limit_cut_off_is_not_called_exhaustive() {
 #[test]
 fn policies_and_deaths_can_be_chosen() {
     for policy in ["unreduced", "random", "pct:2"] {
-        let words = [
-            "check",
-            "object/counter-compare_swap",
-            "--ranks",
-            "2",
-            "--budget",
-            "0.3",
-            "--policy",
-            policy,
-        ];
-        let finished = farside(words).run().ends_with(0);
+        let line = "check object/counter-compare_swap --ranks 2 --budget 0.3 --policy";
+        let finished = farside(line.split(' ').chain([policy])).run().ends_with(0);
         assert!(finished.stdout().contains(policy), "{}", finished.stdout());
     }
     let finished =

@@ -117,11 +117,3 @@ fn a_program_that_is_not_in_the_directory_is_looked_for_where_that_is_said() {
     let finished = farside(["run", "-n", "2", "--directory", &directory, "./nothing"]).run();
     finished.fails_with(&["\"./nothing\"", "no such file", &directory]);
 }
-
-#[test]
-fn a_list_of_hosts_that_has_other_ranks_says_both_numbers() {
-    let finished = farside(["run", "-n", "3", "--hosts", "a:2,b:2", "true"]).run();
-    finished.fails_with(&["--hosts lists 4 ranks, but -n asks for 3"]);
-    let finished = farside(["run", "--hosts", "a,b", "--rsh", "ssh", "true"]).run();
-    finished.fails_with(&["--rsh", "must contain {host}"]);
-}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::measured::{measured, refused};
 use crate::support::{Scratch, farside};
 use serde_json::Value;
 
@@ -49,13 +50,6 @@ fn a_text_that_cannot_be_counted_is_named() {
     farside(["app", "wordcount", "-n", "2", "/nonexistent"]).run().fails_with(&["/nonexistent"]);
 }
 
-fn records(path: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).expect("the file is there");
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect()
-}
-
 fn texts<'r>(records: &'r [Value], key: &str) -> BTreeSet<&'r str> {
     records.iter().filter_map(|record| record[key].as_str()).collect()
 }
@@ -63,76 +57,36 @@ fn texts<'r>(records: &'r [Value], key: &str) -> BTreeSet<&'r str> {
 #[test]
 fn arrays_are_measured_beside_others() {
     let scratch = Scratch::new();
-    let (json, plots) = (scratch.file("array.json"), scratch.file("plots"));
-    let words = [
-        "bench",
-        "array",
-        "--ranks",
-        "2",
-        "--rounds",
-        "1",
-        "--time",
-        "1",
-        "--shapes",
-        "4x8",
-        "--size",
-        "32",
-        "--against",
-        "ga,openblas",
-    ];
-    let stdout = farside(words.into_iter().chain(["--json", &json, "--plot", &plots]))
-        .run()
-        .ends_with(0)
-        .stdout();
-    let records = records(&json);
-    assert_eq!(
-        texts(&records, "case"),
-        BTreeSet::from(["sync", "put", "get", "accumulate", "matmul"])
-    );
+    let plots = scratch.file("plots");
+    let line = "array --ranks 2 --time 1 --shapes 4x8 --size 32 --against ga,openblas";
+    let (records, stdout) = measured(line, &["--plot", &plots]);
+    let cases = BTreeSet::from(["sync", "put", "get", "accumulate", "matmul"]);
+    assert_eq!(texts(&records, "case"), cases);
     assert_eq!(texts(&records, "system"), BTreeSet::from(["farside", "ga", "openblas"]));
-    assert!(
-        texts(&records, "algorithm")
-            .is_superset(&BTreeSet::from(["combined", "allfence", "ga_sync"])),
-        "{stdout}"
-    );
+    let algorithms = BTreeSet::from(["combined", "allfence", "ga_sync"]);
+    assert!(texts(&records, "algorithm").is_superset(&algorithms), "{stdout}");
     assert!(std::path::Path::new(&plots).join("array-sync.svg").exists());
-    farside(["bench", "array", "--against", "mpich"]).run().fails_with(&["mpich", "ga"]);
-    farside(["bench", "array", "--shapes", "4by8"]).run().fails_with(&["4by8", "64x8"]);
+    refused(&[
+        ("bench array --against mpich", "mpich"),
+        ("bench array --against mpich", "ga"),
+        ("bench array --shapes 4by8", "4by8"),
+        ("bench array --shapes 4by8", "64x8"),
+        ("bench dht --locks luck", "luck"),
+        ("bench dht --locks luck", "rma-rw"),
+    ]);
 }
 
 #[test]
 fn hash_tables_are_measured_beside_servers() {
-    let scratch = Scratch::new();
-    let json = scratch.file("dht.json");
-    let words = [
-        "bench",
-        "dht",
-        "--ranks",
-        "2",
-        "--rounds",
-        "1",
-        "--time",
-        "5",
-        "--keys",
-        "100",
-        "--writers",
-        "5",
-        "--against",
-        "redis,memcached",
-    ];
-    farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
-    let records = records(&json);
-    assert_eq!(
-        texts(&records, "case"),
-        BTreeSet::from(["integers", "volume", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"])
-    );
+    let line = "dht --ranks 2 --time 5 --keys 100 --writers 5 --against redis,memcached";
+    let (records, _) = measured(line, &[]);
+    let cases = BTreeSet::from(["integers", "volume", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"]);
+    assert_eq!(texts(&records, "case"), cases);
     assert_eq!(texts(&records, "system"), BTreeSet::from(["farside", "redis", "memcached"]));
     let locks =
         BTreeSet::from(["atomics", "fompi-rw", "rma-rw", "default-rw", "single", "pipelined"]);
     assert_eq!(texts(&records, "lock"), locks);
-    assert!(
-        records.iter().all(|record| record["per_s"].as_f64().is_some_and(|rate| rate > 0.0)),
-        "{records:?}"
-    );
-    farside(["bench", "dht", "--locks", "luck"]).run().fails_with(&["luck", "rma-rw"]);
+    for record in &records {
+        assert!(record["per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{record}");
+    }
 }

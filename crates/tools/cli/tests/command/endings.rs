@@ -3,7 +3,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 
-use crate::support::{FARSIDE, Farside, Scratch, ended, farside_after, launcher, shells};
+use crate::support::{FARSIDE, FOUR, Scratch, Start, ended, farside_after, launcher, shells};
 use rustix::process::Signal;
 
 /// Shell code that goes on for ever without a child that outlives it for long.
@@ -14,26 +14,18 @@ const TWO: [&[&str]; 2] =
     [&["-n", "2"], &["--hosts", "a=127.0.0.1:1,b=127.0.0.2:1", "--rsh", "env HOST={host}"]];
 
 #[test]
-fn time_is_up() {
-    let finished = shells(&["-n", "3", "--timeout", "1"], "sleep 1000").run().ends_with(124);
-    finished.says(&["timed out after 1 s; still running: ranks 0-2\n"]);
-}
-
-#[test]
 fn ranks_that_end_alike_are_one_line() {
-    for options in
-        [&["-n", "8"][..], &["--hosts", "a=127.0.0.1:4,b=127.0.0.2:4", "--rsh", "env HOST={host}"]]
-    {
-        let timed: Vec<&str> = options.iter().copied().chain(["--timeout", "2"]).collect();
+    for options in FOUR {
+        let timed = [options, &["--timeout", "2"]].concat();
         let finished = shells(&timed, "exec sleep 1000").run().ends_with(124);
-        let said = "farside: timed out after 2 s; still running: ranks 0-7\n";
-        assert_eq!(finished.stderr(), format!("{said}{}", ended("ranks 0-7", 15)), "{options:?}");
+        let said = "farside: timed out after 2 s; still running: ranks 0-3\n";
+        assert_eq!(finished.stderr(), format!("{said}{}", ended("ranks 0-3", 15)), "{options:?}");
 
         let mut running = shells(options, "echo ready; exec sleep 1000").start();
-        running.wait_for_lines("ready", 8);
+        running.wait_for_lines("ready", 4);
         running.signal(Signal::TERM);
         let finished = running.wait().ends_with(128 + 15);
-        assert_eq!(finished.stderr(), ended("ranks 0-7", 15), "{options:?}");
+        assert_eq!(finished.stderr(), ended("ranks 0-3", 15), "{options:?}");
     }
 }
 
@@ -69,8 +61,11 @@ fn a_failure_is_told_while_the_others_go_on() {
 #[test]
 fn only_ranks_that_still_run_are_named_when_time_is_up() {
     let script = "[ $FARSIDE_RANK = 1 ] || sleep 1000";
-    let finished = shells(&["-n", "3", "--timeout", "2"], script).run().ends_with(124);
-    finished.says(&["timed out after 2 s; still running: ranks 0 and 2\n"]);
+    for options in FOUR {
+        let finished = shells(&[options, &["--timeout", "2"]].concat(), script).run();
+        let said = "timed out after 2 s; still running: ranks 0, 2 and 3\n";
+        finished.ends_with(124).says(&[said]);
+    }
 }
 
 #[test]
@@ -103,10 +98,10 @@ fn a_job_that_ends_in_time_is_not_ended() {
 
 #[test]
 fn children_of_ranks_end_with_the_job() {
-    let finished = shells(&["-n", "2"], "sleep 1000 & (sleep 1000 & sleep 1000 &) ; echo done")
-        .run()
-        .ends_with(0);
-    assert_eq!(finished.stdout(), "done\ndone\n");
+    let script = "sleep 1000 & setsid sleep 1000 & (sleep 1000 & sleep 1000 &); echo done";
+    for options in FOUR {
+        assert_eq!(shells(options, script).run().ends_with(0).stdout(), "done\n".repeat(4));
+    }
 }
 
 /// Shell code that starts processes in a session of their own and waits until they are there, and
@@ -154,11 +149,13 @@ fn signals_reach_all_ranks() {
         ("USR2", Signal::USR2),
     ] {
         let script = format!("trap 'echo got; exit 3' {name}; echo ready; {FOR_EVER}");
-        let mut running = shells(&["-n", "3", "--grace", "1000"], &script).start();
-        running.wait_for_lines("ready", 3);
-        running.signal(signal);
-        let finished = running.wait().ends_with(3);
-        assert_eq!(finished.stdout().matches("got\n").count(), 3, "{name}: {}", finished.stdout());
+        for options in FOUR {
+            let mut running = shells(&[options, &["--grace", "1000"]].concat(), &script).start();
+            running.wait_for_lines("ready", 4);
+            running.signal(signal);
+            let said = running.wait().ends_with(3).stdout();
+            assert_eq!(said.matches("got\n").count(), 4, "{name}: {said}");
+        }
     }
 }
 
@@ -239,10 +236,7 @@ fn what_ranks_leave_behind_is_reaped_when_it_ends() {
 #[test]
 fn ranks_stop_and_go_on_with_the_launcher() {
     let script = format!("trap 'exit 0' USR1; echo ready; {FOR_EVER}");
-    for options in [
-        ["-n", "2"].as_slice(),
-        &["--hosts", "a=127.0.0.1:1,b=127.0.0.2:1", "--rsh", "env HOST={host}"],
-    ] {
+    for options in TWO {
         let mut running = shells(options, &script).start();
         running.wait_for_lines("ready", 2);
         for _ in 0..2 {
@@ -299,13 +293,15 @@ fn the_last_lines_of_a_rank_come_before_the_news_of_its_end() {
 #[test]
 fn who_asks_twice_means_it() {
     let script = format!("trap 'echo no' INT TERM; echo ready; {FOR_EVER}");
-    let mut running = shells(&["-n", "3", "--grace", "1000"], &script).start();
-    running.wait_for_lines("ready", 3);
-    running.signal(Signal::INT);
-    // Two signals that come at once are one to the system.
-    running.wait_for_lines("no", 3);
-    running.signal(Signal::INT);
-    running.wait().ends_with(128 + 9).says(&[&ended("ranks 0-2", 9)]);
+    for options in FOUR {
+        let mut running = shells(&[options, &["--grace", "1000"]].concat(), &script).start();
+        running.wait_for_lines("ready", 4);
+        running.signal(Signal::INT);
+        // Two signals that come at once are one to the system.
+        running.wait_for_lines("no", 4);
+        running.signal(Signal::INT);
+        running.wait().ends_with(128 + 9).says(&[&ended("ranks 0-3", 9)]);
+    }
 }
 
 #[test]
@@ -321,17 +317,19 @@ fn ranks_that_ignore_a_signal_are_killed_after_their_grace() {
 fn a_launcher_that_is_killed_leaves_nothing() {
     for script in [
         format!("echo ready; {FOR_EVER}"),
-        "sleep 1000 & echo ready; wait".to_owned(),
+        "sleep 1000 & setsid sleep 1000 & echo ready; wait".to_owned(),
         "(trap '' HUP TERM; sleep 1000 & sleep 1000 &); echo ready; sleep 1000".to_owned(),
         // The ranks are gone: only their children are left to be ended.
         "trap '' HUP; sh -c 'echo ready; sleep 1000' & [ $FARSIDE_RANK = 0 ] && wait; exit 0"
             .to_owned(),
     ] {
-        let mut running = shells(&["-n", "3"], &script).start();
-        running.wait_for_lines("ready", 3);
-        running.signal(Signal::KILL);
-        running.wait_until_nothing_is_left();
-        assert_eq!(running.wait().status.signal(), Some(9));
+        for options in FOUR {
+            let mut running = shells(options, &script).start();
+            running.wait_for_lines("ready", 4);
+            running.signal(Signal::KILL);
+            running.wait_until_nothing_is_left();
+            assert_eq!(running.wait().status.signal(), Some(9));
+        }
     }
 }
 
@@ -350,15 +348,22 @@ fn children_in_sessions_of_their_own_end_with_a_launcher_that_is_killed() {
 #[test]
 fn ranks_end_even_if_everything_is_killed_that_could_end_them() {
     // As `killall -9 farside` does.
-    let mut running = shells(&["-n", "3"], "trap '' HUP TERM; echo ready; exec sleep 1000").start();
-    running.wait_for_lines("ready", 3);
-    running.kill_all_of_the_program();
-    running.wait_until_nothing_is_left();
+    for options in FOUR {
+        let mut running = shells(options, "trap '' HUP TERM; echo ready; exec sleep 1000").start();
+        running.wait_for_lines("ready", 4);
+        running.kill_all_of(FARSIDE);
+        running.wait_until_nothing_is_left();
+    }
 }
 
 #[test]
 fn a_job_whose_output_nobody_reads_ends() {
-    for options in [["-n", "2"].as_slice(), &["-n", "2", "-l"], &["-n", "2", "--keep-going"]] {
+    for options in [
+        ["-n", "2"].as_slice(),
+        &["-n", "2", "-l"],
+        &["-n", "2", "--keep-going"],
+        &[FOUR[1], &["-l"]].concat(),
+    ] {
         let finished = shells(options, "yes").hang_up().run().leaves_nothing();
         assert!(finished.stdout.starts_with(if options.contains(&"-l") { b"[" } else { b"y\n" }));
     }
@@ -391,7 +396,7 @@ fn a_reader_that_stalls_keeps_no_rank_alive() {
 
 /// A job whose ranks are shells and which writes everything to one reader, as with `2>&1 |`, that
 /// reads nothing yet.
-fn stalled(options: &[&str], script: &str) -> Farside {
+fn stalled(options: &[&str], script: &str) -> Start {
     let program = ["sh", "-c", script];
     farside_after("exec 2>&1", ["run"].iter().chain(options).chain(&program)).stall()
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Scratch, ended, farside, farside_after, shells};
+use crate::support::{FOUR, Scratch, ended, farside, farside_after, shells};
 
 #[test]
 fn a_job_in_which_all_is_well_ends_with_zero_and_says_nothing() {
@@ -12,17 +12,11 @@ fn a_job_in_which_all_is_well_ends_with_zero_and_says_nothing() {
 
 #[test]
 fn the_status_of_a_failed_rank_is_that_of_the_job() {
-    for status in [1, 7, 255] {
-        let finished =
-            shells(&["-n", "4"], &format!("[ $FARSIDE_RANK != 2 ] || exit {status}")).run();
-        let finished =
-            finished.ends_with(status).says(&[&format!("rank 2 exited with status {status}\n")]);
-        assert_eq!(
-            finished.stderr().lines().count(),
-            1,
-            "the others did not fail: {}",
-            finished.stderr()
-        );
+    for (options, status) in FOUR.iter().flat_map(|options| [1, 7, 255].map(|it| (options, it))) {
+        let script = format!("[ $FARSIDE_RANK != 2 ] || exit {status}");
+        let finished = shells(options, &script).run().ends_with(status);
+        // The others did not fail.
+        assert_eq!(finished.stderr(), format!("farside: rank 2 exited with status {status}\n"));
     }
 }
 
@@ -31,8 +25,12 @@ fn a_signal_that_ended_a_rank_is_in_the_status() {
     for (name, number) in [("KILL", 9), ("SEGV", 11), ("TERM", 15)] {
         // The core that a SIGSEGV may leave is of no use to anybody.
         let script = format!("ulimit -c 0; [ $FARSIDE_RANK != 1 ] || kill -{name} $$");
-        let finished = shells(&["-n", "3"], &script).run().ends_with(128 + number);
-        finished.says(&[&ended("rank 1", number)]);
+        for options in FOUR {
+            shells(options, &script)
+                .run()
+                .ends_with(128 + number)
+                .says(&[&ended("rank 1", number)]);
+        }
     }
 }
 
@@ -54,18 +52,15 @@ fn the_first_failure_wins() {
 
 #[test]
 fn ranks_that_hang_after_a_failure_are_ended() {
-    let finished =
-        shells(&["-n", "3", "--grace", "0.2"], "[ $FARSIDE_RANK = 1 ] && exit 7; sleep 1000").run();
-    finished.ends_with(7).says(&["rank 1 exited with status 7\n"]);
-}
-
-#[test]
-fn ranks_that_ignore_being_asked_are_ended_too() {
-    let script = "[ $FARSIDE_RANK = 1 ] && exit 7; trap '' TERM; while :; do sleep 0.1; done";
-    shells(&["-n", "3", "--grace", "0.2"], script)
-        .run()
-        .ends_with(7)
-        .says(&["rank 1 exited with status 7\n"]);
+    for options in FOUR {
+        for (hang, signal) in [("sleep 1000", 15), ("trap '' TERM; while :; do sleep 0.1; done", 9)]
+        {
+            let script = format!("[ $FARSIDE_RANK = 1 ] && exit 7; {hang}");
+            let finished = shells(&[options, &["--grace", "0.2"]].concat(), &script).run();
+            let said = ["rank 1 exited with status 7\n", &ended("ranks 0, 2 and 3", signal)];
+            finished.ends_with(7).says(&said);
+        }
+    }
 }
 
 #[test]
@@ -89,9 +84,12 @@ fn ranks_within_their_grace_finish() {
         until [ -e pid ]; do sleep 0.01; done
         while [ -d /proc/$(cat pid) ]; do sleep 0.01; done
         echo finished";
-    for options in
-        [["-n", "2", "--grace", "1000"].as_slice(), &["-n", "2", "--grace", "0", "--keep-going"]]
-    {
+    let hosts = ["--hosts", "a=127.0.0.1:1,b=127.0.0.2:1", "--rsh", "env HOST={host}"];
+    for options in [
+        ["-n", "2", "--grace", "1000"].as_slice(),
+        &["-n", "2", "--grace", "0", "--keep-going"],
+        &[&hosts[..], &["--grace", "0", "--keep-going"]].concat(),
+    ] {
         let finished = shells(options, script).directory(&scratch.path).run().ends_with(7);
         assert_eq!(finished.stdout(), "finished\n");
         assert_eq!(finished.stderr(), "farside: rank 1 exited with status 7\n");

@@ -1,23 +1,8 @@
 //! `farside bench` between nodes: who serves far memory, and what that costs its host.
 
-use crate::support::{Scratch, farside};
+use super::measured::{figure, measured, refused};
+use crate::support::Scratch;
 use serde_json::Value;
-
-/// What a bench with options that make it short has written to a file, and its table.
-fn measured(words: &[&str]) -> (Vec<Value>, String) {
-    let scratch = Scratch::new();
-    let json = scratch.file("figures.json");
-    let quick = ["--rounds", "1", "--json", &json];
-    let stdout = farside(["bench"].iter().chain(words).chain(&quick)).run().ends_with(0).stdout();
-    let text = std::fs::read_to_string(&json).expect("the file is there");
-    let read =
-        |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-    (text.lines().map(read).collect(), stdout)
-}
-
-fn figure(record: &Value, name: &str) -> f64 {
-    record[name].as_f64().unwrap_or_else(|| panic!("no {name} in {record}"))
-}
 
 fn only<'a>(records: &'a [Value], values: &[(&str, Value)]) -> &'a Value {
     let found: Vec<&Value> = records
@@ -33,9 +18,8 @@ fn operations_between_nodes_are_measured_for_each_server_and_beside_bare_datagra
     let cases = ["put", "get", "fetch_add", "compare_swap", "compare_swap_miss", "rate"];
     let servers = ["nic", "nic-block", "host-poll", "host-spin-block", "host-block"];
     let (list, who) = (cases.join(","), servers.join(","));
-    let words =
-        ["ops", "--nodes", "2", "--time", "2", "--sizes", "8", "--cases", &list, "--servers", &who];
-    let (records, stdout) = measured(&words);
+    let others = ["--cases", list.as_str(), "--servers", &who];
+    let (records, stdout) = measured("ops --nodes 2 --time 2 --sizes 8", &others);
     for record in &records {
         assert_eq!((&record["fabric"], &record["nodes"]), (&"nic".into(), &2.into()), "{record}");
         assert!(figure(record, "median_ns") > 0.0, "{record}");
@@ -47,11 +31,8 @@ fn operations_between_nodes_are_measured_for_each_server_and_beside_bare_datagra
                     [("case", case), ("server", server), ("target", target), ("system", "farside")];
                 only(&records, &keys.map(|(key, value)| (key, value.into())));
             }
-            only(
-                &records,
-                &[("case", case), ("server", server), ("system", "limit")]
-                    .map(|(k, v)| (k, v.into())),
-            );
+            let keys = [("case", case), ("server", server), ("system", "limit")];
+            only(&records, &keys.map(|(key, value)| (key, value.into())));
         }
         only(&records, &[("case", case), ("system", "limit-asleep")].map(|(k, v)| (k, v.into())));
     }
@@ -62,27 +43,14 @@ fn operations_between_nodes_are_measured_for_each_server_and_beside_bare_datagra
 
 #[test]
 fn locks_and_barriers_are_measured_between_nodes() {
-    let (records, _) =
-        measured(&["sync", "--nodes", "2", "--ranks", "3", "--time", "1", "--cases", "sync"]);
+    let (records, _) = measured("sync --nodes 2 --ranks 3 --time 1 --cases sync", &[]);
     assert!(
         records.iter().all(|record| record["fabric"] == "nic" && record["server"] == "nic"),
         "{records:?}"
     );
-    let locks = [
-        "locks",
-        "--nodes",
-        "2",
-        "--ranks",
-        "2",
-        "--time",
-        "1",
-        "--cases",
-        "wcsb",
-        "--writers",
-        "100",
-    ];
-    let (records, _) =
-        measured(&[&locks[..], &["--locks", "d-mcs", "--server", "host-block"]].concat());
+    let line = "locks --nodes 2 --ranks 2 --time 1 --cases wcsb --writers 100 --locks d-mcs \
+                --server host-block";
+    let (records, _) = measured(line, &[]);
     assert_eq!((&records[0]["server"], &records[0]["nodes"]), (&"host-block".into(), &2.into()));
 }
 
@@ -90,18 +58,8 @@ fn locks_and_barriers_are_measured_between_nodes() {
 fn interference_is_measured_on_real_ranks() {
     let scratch = Scratch::new();
     let plots = scratch.file("plots");
-    let words = [
-        "interference",
-        "--ranks",
-        "3",
-        "--time",
-        "5",
-        "--loads",
-        "1000",
-        "--servers",
-        "nic,host-block",
-    ];
-    let (records, stdout) = measured(&[&words[..], &["--plot", &plots]].concat());
+    let line = "interference --ranks 3 --time 5 --loads 1000 --servers nic,host-block";
+    let (records, stdout) = measured(line, &["--plot", &plots]);
     // Where there is one processor only, there is no choice.
     let cores = |name: &str| records.iter().any(|record| record["cores"] == name);
     assert!(cores("apart") && cores("shared"), "{stdout}");
@@ -122,51 +80,22 @@ fn interference_is_measured_on_real_ranks() {
             only(&records, &[&keys[..], &[("load_per_s", load.into())]].concat());
         }
     }
-    for plot in [
-        "interference-cpu-apart.svg",
-        "interference-bandwidth-shared.svg",
-        "interference-lock-apart.svg",
-    ] {
-        assert!(std::path::Path::new(&plots).join(plot).exists(), "{plot}");
+    for plot in ["cpu-apart", "bandwidth-shared", "lock-apart"] {
+        let path = std::path::Path::new(&plots).join(format!("interference-{plot}.svg"));
+        assert!(path.exists(), "{plot}");
     }
 }
 
 #[test]
 fn the_times_of_figure_4_come_out_of_the_profiles_that_were_set_by_them() {
+    let servers = ["nic", "host-poll", "host-spin-block", "host-block"];
     for (profile, points) in [
-        (
-            "myrinet-lanai4",
-            [
-                ("nic", 42_100.0),
-                ("host-poll", 49_900.0),
-                ("host-spin-block", 50_200.0),
-                ("host-block", 94_300.0),
-            ],
-        ),
-        (
-            "myrinet-lanai7",
-            [
-                ("nic", 29_700.0),
-                ("host-poll", 32_200.0),
-                ("host-spin-block", 32_400.0),
-                ("host-block", 45_400.0),
-            ],
-        ),
+        ("myrinet-lanai4", [42_100.0, 49_900.0, 50_200.0, 94_300.0]),
+        ("myrinet-lanai7", [29_700.0, 32_200.0, 32_400.0, 45_400.0]),
     ] {
-        let servers = "nic,host-poll,host-spin-block,host-block";
-        let words = [
-            "ops",
-            "--sim",
-            profile,
-            "--cases",
-            "compare_swap",
-            "--servers",
-            servers,
-            "--time",
-            "20",
-        ];
-        let (records, _) = measured(&words);
-        for (server, published_ns) in points {
+        let others = ["--sim", profile, "--servers", &servers.join(",")];
+        let (records, _) = measured("ops --cases compare_swap --time 20", &others);
+        for (server, published_ns) in servers.into_iter().zip(points) {
             let record = only(&records, &[("server", server.into()), ("target", "idle".into())]);
             let ratio = figure(record, "median_ns") / published_ns;
             assert!((0.98..1.02).contains(&ratio), "{profile}, {server}: {ratio}");
@@ -176,19 +105,9 @@ fn the_times_of_figure_4_come_out_of_the_profiles_that_were_set_by_them() {
 
 #[test]
 fn in_virtual_time_the_interface_does_not_disturb_its_host_and_runs_repeat() {
-    let servers = [
-        "--servers",
-        "nic,host-poll,host-block",
-        "--cases",
-        "cpu,lock",
-        "--loads",
-        "5000",
-        "--time",
-        "20",
-    ];
-    let words =
-        [&["interference", "--sim", "myrinet-lanai4", "--ranks", "3"][..], &servers].concat();
-    let (records, stdout) = measured(&words);
+    let line = "interference --sim myrinet-lanai4 --ranks 3 --servers nic,host-poll,host-block \
+                --cases cpu,lock --loads 5000 --time 20";
+    let (records, stdout) = measured(line, &[]);
     let kept = |server: &str| {
         let keys = [("case", "cpu".into()), ("server", server.into()), ("load_per_s", 5000.into())];
         figure(only(&records, &keys), "kept_pct")
@@ -199,27 +118,21 @@ fn in_virtual_time_the_interface_does_not_disturb_its_host_and_runs_repeat() {
         figure(only(&records, &[("case", "lock".into()), ("server", server.into())]), "median_ns")
     };
     assert!(lock("nic") < lock("host-poll") && lock("host-poll") < lock("host-block"));
-    assert_eq!(measured(&words).1, stdout, "one seed, one run");
+    assert_eq!(measured(line, &[]).1, stdout, "one seed, one run");
 }
 
 #[test]
 fn what_makes_no_sense_between_nodes_is_refused() {
-    for (words, problem) in [
-        (vec!["ops", "--nodes", "3", "--ranks", "2"], "3 nodes"),
-        (vec!["ops", "--nodes", "0"], "'0' for '--nodes"),
-        (vec!["ops", "--nodes", "2", "--servers", "butler"], "butler"),
-        (vec!["ops", "--servers", "nic"], "--nodes"),
-        (vec!["ops", "--nodes", "2", "--sim", "ibm-sp"], "--sim"),
-        (vec!["ops", "--nodes", "2", "--against", "openshmem"], "openshmem"),
-        (vec!["ops", "--sim", "myrinet-lanai4", "--servers", "nic-poll"], "nic-poll"),
-        (vec!["sync", "--nodes", "2", "--servers", "nic,host-block"], "nic, host-block"),
-        (vec!["interference", "--cores", "beside"], "beside"),
-        (vec!["interference", "--loads", "99999999"], "10000000"),
-        (vec!["interference", "--cases", "put"], "put"),
-        (vec!["interference", "--ranks", "1"], "1"),
-        (vec!["interference", "--against", "mpich"], "--against"),
-        (vec!["interference", "--sim", "myrinet-lanai4", "--cores", "apart"], "--cores"),
-    ] {
-        farside(["bench"].iter().chain(&words)).run().fails_with(&[problem]);
-    }
+    refused(&[
+        ("bench ops --nodes 0", "'0' for '--nodes"),
+        ("bench ops --nodes 2 --sim ibm-sp", "--sim"),
+        ("bench ops --sim myrinet-lanai4 --servers nic-poll", "nic-poll"),
+        ("bench sync --nodes 2 --servers nic,host-block", "nic, host-block"),
+        ("bench interference --cores beside", "beside"),
+        ("bench interference --loads 99999999", "10000000"),
+        ("bench interference --cases put", "put"),
+        ("bench interference --ranks 1", "1"),
+        ("bench interference --against mpich", "--against"),
+        ("bench interference --sim myrinet-lanai4 --cores apart", "--cores"),
+    ]);
 }

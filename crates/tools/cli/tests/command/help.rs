@@ -8,193 +8,101 @@ fn help(words: &[&str]) -> String {
     finished.stdout()
 }
 
-fn mentions(help: &str, words: &[&str]) {
-    for word in words {
+/// Asserts that a help has all of these, which are separated by bars.
+fn mentions(help: &str, words: &str) {
+    for word in words.split(" | ") {
         assert!(help.contains(word), "{word:?} is not in the help:\n{help}");
     }
 }
 
-#[test]
-fn the_help_lists_every_command() {
-    for words in [["--help"], ["-h"], ["help"]] {
-        let help = help(&words);
-        mentions(
-            &help,
-            &[
-                "Usage: farside <COMMAND>",
-                "run",
-                "app",
-                "bench",
-                "figures",
-                "check",
-                "info",
-                "--help",
-                "--version",
-            ],
-        );
-        assert!(!help.contains("__"), "commands that are none of the user's business: {help}");
-    }
-}
+const COMMANDS: &str = "Usage: farside <COMMAND> | run | app | bench | check | info";
 
 #[test]
-fn the_command_alone_prints_its_help_and_fails() {
-    let finished = farside([""; 0]).run().fails_with(&[
-        "Usage: farside <COMMAND>",
-        "run",
-        "app",
-        "bench",
-        "check",
-        "info",
-    ]);
+fn the_help_lists_every_command() {
+    for words in ["--help", "-h", "help"] {
+        let help = help(&[words]);
+        mentions(&help, COMMANDS);
+        mentions(&help, "figures | --help | --version");
+        assert!(!help.contains("__"), "commands that are none of the user's business: {help}");
+    }
+    // The command alone fails.
+    let finished = farside([""; 0]).run().fails_with(&[]);
+    mentions(&finished.stderr(), COMMANDS);
     assert_eq!(finished.stdout(), "");
 }
 
 /// The options of every job.
-const JOB: [&str; 28] = [
-    "-n, --ranks <N>",
-    "--fabric <FABRIC>",
-    "[default: shm",
-    "--nodes <K>",
-    "--hosts <HOST,…>",
-    "--rsh <TEMPLATE>",
-    "ControlMaster=no {host}\"]",
-    "--remote-farside <PATH>",
-    "--start-timeout <SECONDS>",
-    "--env <NAME[=VALUE]>",
-    "--server <SERVER>",
-    "--peer-timeout <SECONDS>",
-    "--directory <DIR>",
-    "--timeout <SECONDS>",
-    "--grace <SECONDS>",
-    "[default: 5]",
-    "--keep-going",
-    "-l, --label",
-    "--memory <BYTES>",
-    "--topology <LEVELS>",
-    "--sim <PROFILE>",
-    "--seed <N>",
-    "--threads",
-    "--trace <FILE>",
-    "--flight <SECONDS>",
-    "--metrics <ADDRESS>",
-    "-h, --help",
-    "Example",
-];
+const JOB: &str = "-n, --ranks <N> | --fabric <FABRIC> | [default: shm | --nodes <K> | \
+    --hosts <HOST,…> | --rsh <TEMPLATE> | ControlMaster=no {host}\"] | --remote-farside <PATH> | \
+    --start-timeout <SECONDS> | --env <NAME[=VALUE]> | --server <SERVER> | \
+    --peer-timeout <SECONDS> | --directory <DIR> | --timeout <SECONDS> | --grace <SECONDS> | \
+    [default: 5] | --keep-going | -l, --label | --memory <BYTES> | --topology <LEVELS> | \
+    --sim <PROFILE> | --seed <N> | --threads | --trace <FILE> | --flight <SECONDS> | \
+    --metrics <ADDRESS> | -h, --help | Example";
+
+/// The options of every bench.
+const BENCH: &str = "--ranks | --against | --cases | --time | --rounds | --json | --plot | \
+    --sim <PROFILE> | --seed <N> | --topology <LEVELS>";
 
 #[test]
-fn the_help_of_run_lists_every_option() {
-    let help = help(&["run", "--help"]);
-    mentions(&help, &JOB);
-    mentions(&help, &["PROGRAM"]);
+fn the_help_of_each_command_lists_its_options() {
+    let locks: Vec<&str> =
+        farside_bench::locks::LockSpec::all().iter().map(|lock| lock.name()).collect();
+    let shmem = farside_bench::shmem::CASES.join(" | ");
+    for (command, common, words) in [
+        ("run", JOB, "PROGRAM | (Ctrl-\\) | --np"),
+        ("app", JOB, "NAME | hello | wordcount"),
+        ("bench", "ops", "sync | start | locks | array | dht"),
+        (
+            "bench ops",
+            BENCH,
+            "--sizes | mpich | openmpi | openshmem | put | get | accumulate | get_accumulate | \
+             put_strided | fetch_add | swap | signal | rate | barrier | farside bench ops --sim",
+        ),
+        (
+            "bench sync",
+            BENCH,
+            "--bytes | allfence_barrier | confirmed | counted | hierarchical | Examples: | \
+             farside bench sync",
+        ),
+        (
+            "bench locks",
+            BENCH,
+            "--locks | --writers | --t-dc | --t-l | --t-r | --operations | lb | ecsb | sob | \
+             wcsb | warb | request | acquire | release | Examples: | farside bench locks",
+        ),
+        ("bench locks", "lb", &locks.join(" | ")),
+        (
+            "bench shmem",
+            &shmem,
+            "--ranks | --cases | --alone | --against | --time | --rounds | --json | Examples: | \
+             farside-oshcc",
+        ),
+        (
+            "check",
+            "PROTOCOL",
+            "--list | --mutants | --budget | --ranks | --rounds | --topology | --policy | \
+             --fail-on-bounded | --schedules | --seed | --deaths | --slow-news | --time-outs | \
+             --replay | --json | exhaustive | unreduced | random | pct:DEPTH | Examples: | \
+             farside check lock/d-mcs",
+        ),
+    ] {
+        let help = help(&command.split(' ').chain(["--help"]).collect::<Vec<&str>>());
+        mentions(&help, common);
+        mentions(&help, words);
+    }
 }
 
 #[test]
 fn the_help_of_run_reads_as_it_should() {
     let help = help(&["run", "--help"]);
-    mentions(&help, &["(Ctrl-\\)", "--np"]);
     assert!(!help.contains("Ctrl-\\\\"), "{help}");
     let (_, rest) = help.split_once("--peer-timeout").expect("there is such an option");
     assert!(rest.split("\n\n").next().is_some_and(|it| it.contains("[default: 10]")), "{rest}");
     let (_, kinds) = help.split_once("Kind of ranks:").expect("a heading");
     let (kinds, recording) = kinds.split_once("Recording:").expect("another heading");
-    mentions(kinds, &["--sim", "--seed", "--threads"]);
-    mentions(recording, &["--trace <FILE>", "--flight <SECONDS>"]);
-}
-
-#[test]
-fn the_help_of_app_lists_every_option_and_program() {
-    let help = help(&["app", "--help"]);
-    mentions(&help, &JOB);
-    mentions(&help, &["NAME", "hello", "wordcount"]);
-}
-
-#[test]
-fn the_help_of_bench_lists_every_option_and_case() {
-    mentions(&help(&["bench", "--help"]), &["ops", "sync", "start", "locks", "array", "dht"]);
-    let help = help(&["bench", "ops", "--help"]);
-    mentions(
-        &help,
-        &["--ranks", "--against", "--cases", "--sizes", "--time", "--rounds", "--json", "--plot"],
-    );
-    mentions(&help, &["mpich", "openmpi", "openshmem"]);
-    mentions(
-        &help,
-        &["put", "get", "accumulate", "get_accumulate", "put_strided", "fetch_add", "swap"],
-    );
-    mentions(
-        &help,
-        &["signal", "rate", "barrier", "--sim <PROFILE>", "--seed <N>", "farside bench ops --sim"],
-    );
-}
-
-#[test]
-fn the_help_of_check_lists_every_option_with_examples() {
-    let help = help(&["check", "--help"]);
-    mentions(
-        &help,
-        &[
-            "PROTOCOL",
-            "--list",
-            "--mutants",
-            "--budget",
-            "--ranks",
-            "--rounds",
-            "--topology",
-            "--policy",
-        ],
-    );
-    mentions(
-        &help,
-        &[
-            "--fail-on-bounded",
-            "--schedules",
-            "--seed",
-            "--deaths",
-            "--slow-news",
-            "--time-outs",
-            "--replay",
-            "--json",
-            "exhaustive",
-            "unreduced",
-            "random",
-            "pct:DEPTH",
-        ],
-    );
-    mentions(&help, &["Examples:", "farside check lock/d-mcs"]);
-}
-
-/// The options of every bench.
-const BENCH: [&str; 10] = [
-    "--ranks",
-    "--against",
-    "--cases",
-    "--time",
-    "--rounds",
-    "--json",
-    "--plot",
-    "--sim <PROFILE>",
-    "--seed <N>",
-    "--topology <LEVELS>",
-];
-
-#[test]
-fn the_help_of_bench_sync_lists_every_option_and_algorithm() {
-    let help = help(&["bench", "sync", "--help"]);
-    mentions(&help, &BENCH);
-    mentions(&help, &["--bytes", "allfence_barrier", "confirmed", "counted", "hierarchical"]);
-    mentions(&help, &["Examples:", "farside bench sync"]);
-}
-
-#[test]
-fn the_help_of_bench_locks_lists_every_option_case_and_lock() {
-    let help = help(&["bench", "locks", "--help"]);
-    mentions(&help, &BENCH);
-    mentions(&help, &["--locks", "--writers", "--t-dc", "--t-l", "--t-r", "--operations"]);
-    mentions(&help, &["lb", "ecsb", "sob", "wcsb", "warb", "request", "acquire", "release"]);
-    for lock in farside_bench::locks::LockSpec::all() {
-        mentions(&help, &[lock.name()]);
-    }
-    mentions(&help, &["Examples:", "farside bench locks"]);
+    mentions(kinds, "--sim | --seed | --threads");
+    mentions(recording, "--trace <FILE> | --flight <SECONDS>");
 }
 
 #[test]
@@ -227,14 +135,9 @@ fn the_machine_is_described() {
     for fabric in ["shm", "nic", "sim"] {
         assert_eq!(row(&info, "fabrics", fabric)["here"], true, "{info}");
     }
-    for limit in [
-        "open files",
-        "locked memory",
-        "huge pages",
-        "UDP buffer",
-        "userfaultfd",
-        "process handles",
-    ] {
+    for limit in
+        "open files,locked memory,huge pages,UDP buffer,userfaultfd,process handles".split(',')
+    {
         assert!(!row(&info, "limits", limit)["value"].is_null(), "{info}");
     }
     assert!(
@@ -247,22 +150,10 @@ fn the_machine_is_described() {
 
 #[test]
 fn the_tables_say_the_same() {
+    let sections = "fabrics | libfabric | interfaces | machine | limits | launchers | profiles";
     let tables = help(&["info"]);
-    mentions(
-        &tables,
-        &[
-            "fabrics",
-            "libfabric",
-            "interfaces",
-            "machine",
-            "limits",
-            "launchers",
-            "profiles",
-            "shm",
-            "mpirun",
-            "processors",
-        ],
-    );
+    mentions(&tables, sections);
+    mentions(&tables, "shm | mpirun | processors");
 }
 
 #[test]
@@ -291,25 +182,24 @@ fn a_low_limit_of_open_files_comes_with_advice() {
 
 #[test]
 fn who_reads_no_further_hears_no_complaint() {
-    let simulated = ["app", "hello", "-n", "64", "--sim", "aries-xc30"];
     for words in [
-        &["info", "--json"][..],
-        &["info"],
-        &["check", "--list"],
-        &["check", "lock/ticket", "--ranks", "2", "--rounds", "1"],
-        &simulated,
-        &["app", "hello", "-n", "4", "--threads"],
-        &["app", "count", "-n", "2", "--threads", "--", "5", "d-mcs"],
-        &["app", "count", "-n", "2", "--sim", "aries-xc30", "--", "5", "d-mcs"],
-        &["app", "wordcount", "-n", "2", "--threads", "Cargo.toml"],
-        &["app", "sor", "-n", "2", "--threads", "--", "--size", "20x20", "--access", "explicit"],
-        &["app", "lu", "-n", "2", "--sim", "aries-xc30", "--size", "64", "--block", "16"],
-        &["app", "sor", "-n", "2", "--", "--help"],
-        &["bench", "sync", "--sim", "aries-xc30", "--ranks", "2", "--time", "1", "--rounds", "1"],
-        &["run", "-n", "2", "yes"],
+        "info --json",
+        "info",
+        "check --list",
+        "check lock/ticket --ranks 2 --rounds 1",
+        "app hello -n 64 --sim aries-xc30",
+        "app hello -n 4 --threads",
+        "app count -n 2 --threads -- 5 d-mcs",
+        "app count -n 2 --sim aries-xc30 -- 5 d-mcs",
+        "app wordcount -n 2 --threads Cargo.toml",
+        "app sor -n 2 --threads -- --size 20x20 --access explicit",
+        "app lu -n 2 --sim aries-xc30 --size 64 --block 16",
+        "app sor -n 2 -- --help",
+        "bench sync --sim aries-xc30 --ranks 2 --time 1 --rounds 1",
+        "run -n 2 yes",
     ] {
         // Read by nobody from the start.
-        let ended = farside(words).unread().run();
+        let ended = farside(words.split(' ')).unread().run();
         assert_eq!(
             (ended.stderr().as_str(), ended.status.code()),
             ("", Some(128 + 13)),
@@ -320,8 +210,7 @@ fn who_reads_no_further_hears_no_complaint() {
 
 #[test]
 fn a_complaint_that_nobody_hears_changes_no_status() {
-    for words in [&["app", "goodbye", "-n", "2"][..], &["app", "hello", "-n", "2", "--sim", "cray"]]
-    {
-        farside(words).unheard().run().ends_with(2);
+    for words in ["app goodbye -n 2", "app hello -n 2 --sim cray"] {
+        farside(words.split(' ')).unheard().run().ends_with(2);
     }
 }

@@ -13,6 +13,7 @@ mod figures;
 mod help;
 mod hosts;
 mod just_works;
+mod measured;
 mod namespaces;
 mod run;
 mod shared_pages;

@@ -1,11 +1,11 @@
 //! Jobs on hosts with addresses of their own: network namespaces.
 
-use crate::support::{Farside, Scratch, farside, farside_after, sorted};
+use crate::support::{Scratch, Start, farside, farside_after, sorted};
 use farside_testing::namespaces::{Namespaces, RSH};
 use rustix::process::Signal;
 
 /// A job with two ranks on each of these hosts, each of them a shell that runs `script`.
-fn shells(hosts: &Namespaces, options: &[&str], script: &str) -> Farside {
+fn shells(hosts: &Namespaces, options: &[&str], script: &str) -> Start {
     let list = hosts.list(2);
     farside(
         ["run", "--hosts", &list, "--rsh", RSH].iter().chain(options).chain(&["sh", "-c", script]),

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::support::{Scratch, farside, farside_after, shells, sorted};
+use crate::support::{FOUR, Scratch, farside, farside_after, shells, sorted};
 
 #[test]
 fn a_prompt_of_a_rank_that_is_alone_is_seen() {
@@ -34,16 +34,22 @@ fn ranks_have_the_limit_of_open_files_that_the_launcher_was_started_with() {
 #[test]
 fn lines_of_all_ranks_arrive_whole_and_in_order() {
     let script = "i=0; while [ $i -lt 500 ]; do
-        printf 'rank %d line %d %0300d end\\n' $FARSIDE_RANK $i 0; i=$((i+1)); done";
-    let finished = shells(&["-n", "4"], script).run().ends_with(0);
-    let lines = finished.lines();
-    assert_eq!(lines.len(), 4 * 500);
-    for rank in 0..4 {
-        let beginning = format!("rank {rank} ");
-        let own = lines.iter().filter(|line| line.starts_with(&beginning));
-        let expected: Vec<String> =
-            (0..500).map(|line| format!("rank {rank} line {line} {:0300} end", 0)).collect();
-        assert!(own.eq(&expected), "a line of rank {rank} is broken or out of order");
+        printf 'rank %d line %d %0300d end\\n' $FARSIDE_RANK $i 0; i=$((i+1));
+        done; printf 'no end'";
+    let without = script.replace("; printf 'no end'", "");
+    for (options, is_labelled) in [(FOUR[0], true), (FOUR[1], true), (FOUR[0], false)] {
+        let label = if is_labelled { &["-l"][..] } else { &[] };
+        let script = if is_labelled { script } else { &without };
+        let lines = shells(&[options, label].concat(), script).run().ends_with(0).lines();
+        assert_eq!(lines.len(), 4 * (500 + usize::from(is_labelled)));
+        for rank in 0..4 {
+            let begin = if is_labelled { format!("[{rank}] ") } else { format!("rank {rank} ") };
+            let own = lines.iter().filter(|line| line.starts_with(&begin));
+            let own = own.map(|line| if is_labelled { &line[begin.len()..] } else { line });
+            let expected = (0..500).map(|line| format!("rank {rank} line {line} {:0300} end", 0));
+            let expected = expected.chain(is_labelled.then(|| "no end".to_owned()));
+            assert!(own.eq(expected), "a line of rank {rank} is broken or out of order");
+        }
     }
 }
 
@@ -125,10 +131,15 @@ fn megabyte() -> Vec<u8> {
 #[test]
 fn standard_input_goes_to_rank_0_whole_and_to_nobody_else() {
     let script = "if [ $FARSIDE_RANK = 0 ]; then cat; else wc -c >&2; fi";
-    let finished = shells(&["-n", "3"], script).run_with_input(megabyte()).ends_with(0);
-    assert!(finished.stdout == megabyte(), "{} bytes came through", finished.stdout.len());
-    let rest: Vec<String> = finished.stderr().lines().map(|line| line.trim().to_owned()).collect();
-    assert_eq!(rest, ["0", "0"]);
+    for options in FOUR {
+        let finished = shells(options, script).run_with_input(megabyte()).ends_with(0);
+        assert!(finished.stdout == megabyte(), "{} bytes came through", finished.stdout.len());
+        let said = finished.stderr();
+        assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["0", "0", "0"]);
+        // Rank 0 closes its input and goes on.
+        let finished = shells(options, "exec <&-; echo done").run_with_input(megabyte());
+        assert_eq!(finished.ends_with(0).stdout(), "done\n".repeat(4));
+    }
 }
 
 #[test]
@@ -145,10 +156,6 @@ fn standard_input_arrives_as_it_comes() {
 #[test]
 fn nobody_has_to_read_standard_input() {
     farside(["run", "-n", "2", "true"]).run_with_input(megabyte()).ends_with(0);
-    // Rank 0 closes its input and goes on.
-    let finished =
-        shells(&["-n", "2"], "exec <&-; echo done").run_with_input(megabyte()).ends_with(0);
-    assert_eq!(finished.stdout(), "done\ndone\n");
     // An input that stays open and silent keeps no job alive.
     let (running, input) = farside(["run", "-n", "2", "true"]).start_with_input();
     running.wait().ends_with(0);

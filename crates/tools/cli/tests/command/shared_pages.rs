@@ -1,6 +1,7 @@
 //! Programs on shared pages: `farside app fft3d | barnes | sor | jacobi | tsp` as processes,
 //! threads and simulated ranks, and `farside bench dsm`.
 
+use super::measured::{figure, measured, refused};
 use crate::support::{Finished, Scratch, farside};
 use serde_json::Value;
 
@@ -108,8 +109,7 @@ fn what_has_come_out_is_drawn() {
 #[test]
 fn what_a_program_does_not_take_is_named() {
     for (program, options, problems) in [
-        ("sor", &["--barrier", "ring"][..], ["\"ring\"", "central, tree"]),
-        ("jacobi", &["--start", "late"], ["\"late\"", "original, zero"]),
+        ("jacobi", &["--start", "late"][..], ["\"late\"", "original, zero"]),
         ("barnes", &["--access", "magic"], ["\"magic\"", "explicit"]),
         ("fft3d", &["--fetch", "carrier"], ["\"carrier\"", "get, call"]),
         ("sor", &["--copies", "none"], ["\"none\"", "node, rank"]),
@@ -117,7 +117,6 @@ fn what_a_program_does_not_take_is_named() {
         ("fft3d", &["--size", "8x16x9"], ["9", "powers of two"]),
         ("fft3d", &["--size", "64"], ["[64]", "3 numbers"]),
         ("sor", &["--size", "2x2"], ["[2, 2]", "at least 4"]),
-        ("sor", &["--size", "20,30"], ["20,30", "2000x1000"]),
         ("barnes", &["--size", "0"], ["[0]", "at least 1"]),
         ("tsp", &["--size", "40"], ["40", "24"]),
         ("jacobi", &["--iterations", "some"], ["some", "a number"]),
@@ -125,77 +124,44 @@ fn what_a_program_does_not_take_is_named() {
         ("sor", &["--turns", "often"], ["often", "a number"]),
         ("jacobi", &["--storage-limit", "-1"], ["-1", "a number"]),
         ("barnes", &["--colour", "red"], ["--colour", "--iterations"]),
-        ("sor", &["--size"], ["--size", "needs a value"]),
     ] {
         app(program, &["-n", "2"], options).fails_with(&problems);
     }
 }
 
-/// What `bench dsm` with options that make it short has written to a file, and its table.
-fn measured(words: &[&str]) -> (Vec<Value>, String) {
-    let scratch = Scratch::new();
-    let json = scratch.file("dsm.json");
-    let quick = ["--rounds", "1", "--json", &json];
-    let stdout =
-        farside(["bench", "dsm"].iter().chain(words).chain(&quick)).run().ends_with(0).stdout();
-    let text = std::fs::read_to_string(&json).expect("the file is there");
-    let read =
-        |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-    (text.lines().map(read).collect(), stdout)
-}
-
-fn figure(record: &Value, name: &str) -> f64 {
-    record[name].as_f64().unwrap_or_else(|| panic!("no {name} in {record}"))
-}
-
 #[test]
 fn programs_are_measured_on_one_node_and_on_several() {
-    let tiny = ["--cases", "jacobi", "--size", "40x90", "--iterations", "2"];
-    let tiny = [&tiny[..], &["--copies", "rank", "--diffs", "eager"]].concat();
     for (nodes, fabric, sizes) in [
-        (&["--ranks", "2,3"][..], "shm", [(2, 1), (3, 1)]),
-        (&["--nodes", "3,2"], "nic", [(2, 2), (3, 3)]),
-        (&["--nodes", "2,4", "--ranks", "4"], "nic", [(4, 2), (4, 4)]),
+        ("--ranks 2,3", "shm", [(2, 1), (3, 1)]),
+        ("--nodes 3,2", "nic", [(2, 2), (3, 3)]),
+        ("--nodes 2,4 --ranks 4", "nic", [(4, 2), (4, 4)]),
     ] {
         let scratch = Scratch::new();
         let plots = scratch.file("plots");
-        let (records, stdout) = measured(&[&tiny[..], nodes, &["--plot", &plots]].concat());
+        let tiny = "dsm --cases jacobi --size 40x90 --iterations 2 --copies rank --diffs eager";
+        let (records, stdout) = measured(&format!("{tiny} {nodes}"), &["--plot", &plots]);
         for (ranks, nodes) in sizes {
-            for (start, barrier) in [
-                ("original", "central"),
-                ("original", "tree"),
-                ("zero", "central"),
-                ("zero", "tree"),
-            ] {
+            for (start, barrier) in ["original", "zero"]
+                .into_iter()
+                .flat_map(|start| ["central", "tree"].map(|barrier| (start, barrier)))
+            {
                 let is = |record: &&Value| {
                     (&record["ranks"], &record["nodes"]) == (&ranks.into(), &nodes.into())
                         && (&record["start"], &record["barrier"])
                             == (&start.into(), &barrier.into())
                 };
-                assert_eq!(
-                    records.iter().filter(is).count(),
-                    1,
-                    "{ranks} {nodes} {start} {barrier}: {records:?}"
-                );
+                let found = records.iter().filter(is).count();
+                assert_eq!(found, 1, "{ranks} {nodes} {start} {barrier}: {records:?}");
             }
         }
         assert_eq!(records.len(), 8, "{records:?}");
         for record in &records {
-            assert_eq!(
-                (&record["fabric"], &record["case"]),
-                (&fabric.into(), &"jacobi".into()),
-                "{record}"
-            );
-            assert!(
-                figure(record, "median_ns") > 0.0 && figure(record, "barrier_ns") > 0.0,
-                "{record}"
-            );
-            assert!(figure(record, "messages") > 0.0, "{record}");
-            assert_eq!(
-                figure(record, "cold_misses") > 0.0,
-                record["start"] == "original",
-                "{record}"
-            );
+            assert_eq!((&record["fabric"], &record["case"]), (&fabric.into(), &"jacobi".into()));
+            for name in ["median_ns", "barrier_ns", "messages"] {
+                assert!(figure(record, name) > 0.0, "{name}: {record}");
+            }
+            let is_cold = figure(record, "cold_misses") > 0.0;
+            assert_eq!(is_cold, record["start"] == "original", "{record}");
         }
         for word in ["nodes", "check-in again", "cold misses", "bytes saved", "central", "original"]
         {
@@ -209,8 +175,7 @@ fn programs_are_measured_on_one_node_and_on_several() {
 
 #[test]
 fn a_work_queue_is_measured() {
-    let small = ["--cases", "tsp", "--size", "8", "--iterations", "2"];
-    let (records, stdout) = measured(&[&["--ranks", "2"], &small[..]].concat());
+    let (records, stdout) = measured("dsm --ranks 2 --cases tsp --size 8 --iterations 2", &[]);
     assert_eq!(records.len(), 4, "{records:?}");
     for record in &records {
         assert_eq!((&record["case"], &record["copies"]), (&"tsp".into(), &"node".into()));
@@ -221,62 +186,27 @@ fn a_work_queue_is_measured() {
 }
 
 #[test]
-fn what_is_sent_again_is_counted_in_virtual_time() {
-    let words = [
-        "--sim",
-        "ibm-sp",
-        "--ranks",
-        "32",
-        "--cases",
-        "sor",
-        "--start",
-        "zero",
-        "--iterations",
-        "2",
-    ];
-    let (records, _) = measured(&words);
-    let again = |barrier: &str| {
-        let record =
-            records.iter().find(|record| record["barrier"] == barrier).expect("it was measured");
-        assert!(
-            figure(record, "retransmitted") >= figure(record, "check_in_retransmitted"),
-            "{record}"
-        );
-        assert!(figure(record, "release_retransmitted") >= 0.0, "{record}");
-        assert_eq!(record["access"], "explicit");
-        figure(record, "check_in_retransmitted")
-    };
-    assert!(again("central") > again("tree"), "{records:?}");
-}
-
-#[test]
 fn bad_options_of_the_bench_are_named() {
-    for (options, problem) in [
-        (&["--ranks", "0"][..], "0 ranks"),
-        (&["--nodes", "0"], "--nodes"),
-        (&["--nodes", "4", "--ranks", "2"], "4 nodes"),
-        (&["--nodes", "2,many"], "many"),
-        (&["--nodes", "2", "--sim", "ibm-sp"], "--sim"),
-        (&["--nodes", "2", "--servers", "nic,nic-poll"], "nic, nic-poll"),
-        (&["--cases", "lu"], "\"lu\""),
-        (&["--barrier", "ring"], "no barrier \"ring\""),
-        (&["--start", "late"], "no start \"late\""),
-        (&["--access", "magic"], "\"magic\""),
-        (&["--fetch", "carrier"], "\"carrier\""),
-        (&["--copies", "none"], "\"none\""),
-        (&["--diffs", "late"], "\"late\""),
-        (&["--size", "40x90"], "--cases"),
-        (&["--size", "40", "--cases", "sor"], "[40]"),
-        (&["--iterations", "some"], "some"),
-        (&["--against", "mpich"], "--against"),
-        (&["--sim", "abacus"], "abacus"),
-    ] {
-        let finished = farside(["bench", "dsm"].iter().chain(options)).run();
-        assert_eq!(finished.stdout(), "", "{options:?}: nothing is measured");
-        finished.fails_with(&[problem]);
-    }
-    // What one number of nodes is for.
-    farside(["bench", "ops", "--nodes", "2,4", "--ranks", "4"])
-        .run()
-        .fails_with(&["2,4", "one number of nodes"]);
+    refused(&[
+        ("bench dsm --ranks 0", "0 ranks"),
+        ("bench dsm --nodes 0", "--nodes"),
+        ("bench dsm --nodes 4 --ranks 2", "4 nodes"),
+        ("bench dsm --nodes 2,many", "many"),
+        ("bench dsm --nodes 2 --sim ibm-sp", "--sim"),
+        ("bench dsm --nodes 2 --servers nic,nic-poll", "nic, nic-poll"),
+        ("bench dsm --cases lu", "\"lu\""),
+        ("bench dsm --barrier ring", "no barrier \"ring\""),
+        ("bench dsm --start late", "no start \"late\""),
+        ("bench dsm --access magic", "\"magic\""),
+        ("bench dsm --fetch carrier", "\"carrier\""),
+        ("bench dsm --copies none", "\"none\""),
+        ("bench dsm --diffs late", "\"late\""),
+        ("bench dsm --size 40x90", "--cases"),
+        ("bench dsm --size 40 --cases sor", "[40]"),
+        ("bench dsm --iterations some", "some"),
+        ("bench dsm --against mpich", "--against"),
+        ("bench dsm --sim abacus", "abacus"),
+        // What one number of nodes is for.
+        ("bench ops --nodes 2,4 --ranks 4", "one number of nodes"),
+    ]);
 }

@@ -7,8 +7,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use super::measured::records;
 use crate::support::{Scratch, farside};
-use serde_json::Value;
 
 /// What the compiler of the tests is: its programs print a sample of every case asked for.
 const COMPILER: &str = r#"#!/bin/sh
@@ -49,9 +49,7 @@ fn programs_in_c_are_measured_job_by_job() {
         assert!(stdout.contains(word), "{word} is not in {stdout}");
     }
     assert!(!stdout.contains("openshmem"), "{stdout}");
-    let text = std::fs::read_to_string(&json).expect("the file is there");
-    let records: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    let records = records(&json);
     let found: Vec<(u64, &str)> = records
         .iter()
         .map(|record| {
@@ -90,14 +88,4 @@ fn what_is_missing_or_wrong_is_named() {
         let words = ["bench", "shmem"].iter().chain(options);
         farside(words).variable("PATH", &path).run().fails_with(&[wrong]);
     }
-}
-
-#[test]
-fn the_help_lists_every_option_and_case() {
-    let help = farside(["bench", "shmem", "--help"]).run().ends_with(0).stdout();
-    let options = ["--ranks", "--cases", "--alone", "--against", "--time", "--rounds", "--json"];
-    for word in options.iter().chain(&farside_bench::shmem::CASES) {
-        assert!(help.contains(word), "{word} is not in {help}");
-    }
-    assert!(help.contains("Examples:") && help.contains("farside-oshcc"), "{help}");
 }

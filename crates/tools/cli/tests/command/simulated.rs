@@ -1,5 +1,6 @@
 //! Commands that run in virtual time.
 
+use super::measured::measured;
 use crate::support::{Scratch, farside, farside_after};
 
 #[test]
@@ -38,15 +39,9 @@ fn a_trace_is_written_for_people_and_for_programs() {
 
 #[test]
 fn a_bench_runs_on_a_simulated_machine() {
-    let words =
-        ["bench", "ops", "--sim", "myrinet-lanai4", "--ranks", "4", "--cases", "fetch_add,barrier"];
-    let finished =
-        farside(words.into_iter().chain(["--time", "5", "--rounds", "1"])).run().ends_with(0);
-    assert!(
-        finished.stdout().contains("fetch_add") && finished.stdout().contains("barrier"),
-        "{}",
-        finished.stdout()
-    );
+    let line = "ops --sim myrinet-lanai4 --ranks 4 --cases fetch_add,barrier --time 5";
+    let (_, table) = measured(line, &[]);
+    assert!(table.contains("fetch_add") && table.contains("barrier"), "{table}");
 }
 
 #[test]
@@ -79,19 +74,8 @@ fn where_a_trace_cannot_be_written_nothing_runs() {
     let (new, old) = (scratch.file("new.html"), scratch.file("old.html"));
     std::fs::write(&old, "an older trace").unwrap();
     for path in [&new, &old] {
-        let words = [
-            "app",
-            "hello",
-            "-n",
-            "4",
-            "--sim",
-            "aries-xc30",
-            "--server",
-            "butler",
-            "--trace",
-            path,
-        ];
-        farside(words).run().fails_with(&["butler"]);
+        let line = "app hello -n 4 --sim aries-xc30 --server butler --trace";
+        farside(line.split(' ').chain([&**path])).run().fails_with(&["butler"]);
     }
     assert!(!std::path::Path::new(&new).exists());
     assert_eq!(std::fs::read_to_string(&old).unwrap(), "an older trace");
@@ -125,11 +109,8 @@ fn a_limit_that_leaves_no_stack_for_a_rank_comes_with_the_way_out() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    farside(["app", "hello", "-n", "4", "--sim", "cray"]).run().fails_with(&[
-        "cray",
-        "aries-xc30",
-        ".toml",
-    ]);
+    let unknown = farside(["app", "hello", "-n", "4", "--sim", "cray"]).run();
+    unknown.fails_with(&["cray", "aries-xc30", ".toml"]);
     farside(["app", "hello", "-n", "4", "--seed", "3"]).run().fails_with(&["--sim"]);
     farside(["bench", "ops", "--sim", "ibm-sp", "--against", "mpich"])
         .run()

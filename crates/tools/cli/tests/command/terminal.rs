@@ -1,7 +1,7 @@
 //! The command at a terminal: prompts and progress are seen, a job that comes to the foreground
 //! reads, and a screen is left as it was.
 
-use crate::support::{FARSIDE, Farside, Scratch, launcher};
+use crate::support::{FARSIDE, Scratch, Start, launcher};
 use rustix::process::{Signal, kill_process};
 
 /// Runs a shell with job control at a terminal of its own: what appears there is standard output,
@@ -10,7 +10,7 @@ const PTY: &str = "import os, pty, sys
 status = pty.spawn(['bash', '--norc', '-m', '-c', sys.argv[1]])
 sys.exit(os.waitstatus_to_exitcode(status))";
 
-fn at_terminal(script: &str, scratch: &Scratch) -> Option<Farside> {
+fn at_terminal(script: &str, scratch: &Scratch) -> Option<Start> {
     let job = || launcher("python3", ["-c", PTY, script]).directory(&scratch.path);
     farside_testing::wanted("python3").then(job)
 }
