@@ -1,8 +1,6 @@
 //! Ranks are killed at random moments: everybody else must hear of it, and nothing may be left
 //! behind.
 
-use std::time::Duration;
-
 use farside::{ExitCause, Rank};
 use farside_conformance::churn::{ABORTS, DELAY, FAILS, KINDS, VICTIM};
 use farside_job::Kind;

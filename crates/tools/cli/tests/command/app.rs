@@ -119,18 +119,8 @@ fn a_job_inside_a_job_works() {
 
 /// A job whose ranks each are the launcher of a job that does not end.
 fn endless() -> Start {
-    farside([
-        "run",
-        "-n",
-        "2",
-        FARSIDE,
-        "run",
-        "--ranks=2",
-        "--",
-        "sh",
-        "-c",
-        "echo ready; sleep 1000",
-    ])
+    let inner = [FARSIDE, "run", "--ranks=2", "--", "sh", "-c", "echo ready; sleep 1000"];
+    farside(["run", "-n", "2"].into_iter().chain(inner))
 }
 
 #[test]

@@ -47,18 +47,8 @@ fn ranks_are_numbered_host_by_host() {
 
 #[test]
 fn ranks_are_dealt_out() {
-    let words = [
-        "run",
-        "-n",
-        "5",
-        "--hosts",
-        "localhost,localhost",
-        "--rsh",
-        LOCAL,
-        "sh",
-        "-c",
-        "echo $PPID",
-    ];
+    let job = "run -n 5 --hosts localhost,localhost --rsh".split(' ');
+    let words = job.chain([LOCAL, "sh", "-c", "echo $PPID"]);
     let lines = farside(words).run().ends_with(0).lines();
     let mut counts: Vec<usize> =
         lines.iter().map(|daemon| lines.iter().filter(|&other| other == daemon).count()).collect();
@@ -68,20 +58,9 @@ fn ranks_are_dealt_out() {
 
 #[test]
 fn bytes_that_are_no_text_pass_unchanged() {
-    let words = [
-        "run",
-        "--hosts",
-        "a=127.0.0.1",
-        "--rsh",
-        LOCAL,
-        "printf",
-        "<%s>",
-        "two  words",
-        "",
-        "*",
-        "--help",
-    ];
-    let words = words.map(OsStr::new).into_iter().chain([OsStr::from_bytes(b"\xff\n")]);
+    let job = "run --hosts a=127.0.0.1 --rsh".split(' ');
+    let words = job.chain([LOCAL, "printf", "<%s>", "two  words", "", "*", "--help"]);
+    let words = words.map(OsStr::new).chain([OsStr::from_bytes(b"\xff\n")]);
     let finished = farside(words).run().ends_with(0);
     assert_eq!(finished.stdout, b"<two  words><><*><--help><\xff\n>");
 }
