@@ -13,7 +13,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("containers", 2),
     ("dsm", 7),
     ("epoch", 2),
-    ("fabric", 12),
     ("farside", 2),
     ("job", 4),
     ("launch", 3),

@@ -1,24 +1,26 @@
-//! The [`Connection`] trait: what `rma` and all layers above use of a fabric.
+//! The [`Connection`] trait: what `rma` and all layers above use of a fabric; the one way to wait,
+//! handlers and the agents that run them, and the extensions [`Landings`] and [`Clock`].
 //!
-//! It has the methods of [`Fabric`], and provides none: a type that stands on another connection
-//! implements it directly, so that a method which is added and not forwarded does not compile. The
-//! [`forward!`](crate::forward) macro writes the methods that such a type passes on unchanged.
+//! A connection has the methods of [`Fabric`](crate::Fabric), and the trait provides none: a type
+//! that stands on another connection implements it directly, so that a method which is added and
+//! not forwarded does not compile. The [`forward!`](crate::forward) macro writes the methods that
+//! such a type passes on unchanged.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::accumulate::Accumulate;
-use crate::address::{Node, Rank, Region, SegmentId, Word};
-use crate::error::Result;
+use crate::address::{Region, Word};
+use crate::error::{Error, Result};
 use crate::job::JobView;
 use crate::memory::Mapped;
-use crate::operation::Atomic;
+use crate::names::{Node, Rank, SegmentId};
+use crate::operation::{Atomic, Hint, OldValue, Reply, Started, Ticket, Width};
 use crate::probe::Probe;
-use crate::waist::{
-    Clock, Fabric, Handler, HandlerId, Hint, Landings, OldValue, Reply, Started, Ticket, Wait, Wake,
-};
+use crate::record::Lasting;
 
-/// One rank's (more exactly: one context's) connection to the job. See [`Fabric`] for what each
-/// method means; every [`Fabric`] is a connection.
+/// One rank's (more exactly: one context's) connection to the job. [`Fabric`](crate::Fabric) says
+/// what each method means; every fabric is a connection.
 ///
 /// Every method is required:
 ///
@@ -212,10 +214,127 @@ macro_rules! forward {
     };
 }
 
-// A bound of a type parameter comes before all traits in scope: these are the methods of `Fabric`.
-impl<F: Fabric> Connection for F {
-    forward! {
-        to: job register deregister map put put_nb put_signal get accumulate atomic fence flush call
-        serve poll cancel block relax wake context landings clock probe
+/// An extension that a fabric may offer: it counts, on each node, the posted operations of other
+/// nodes that have become visible there (\[ARMCI03\] section 3.1.2).
+pub trait Landings {
+    /// Begins, unless that was done, to count what lands on this rank's node. Returns a word of the
+    /// node's first rank, in a segment of the fabric's own, that grows by one for every put, posted
+    /// accumulate and posted atomic of a rank of another node that has become visible here (a put
+    /// with a signal is two). What handlers post does not count, nor what lands in
+    /// [`SegmentId::ROOT`].
+    fn begin(&self) -> Result<Word>;
+    /// Excludes a segment of this rank from the counting: for the traffic of the protocols that do
+    /// the counting. Every rank that has a part of the segment excludes it before it is used.
+    fn exclude(&self, segment: SegmentId) -> Result<()>;
+}
+
+/// An extension that a fabric may offer: the time, for measuring. No protocol decides by it.
+pub trait Clock {
+    /// Returns the time, from some beginning that is the same for all ranks of a node.
+    fn now_ns(&self) -> u64;
+    /// Computes for so long: stands for a program's own work in measurements.
+    fn work(&self, ns: u64) {
+        let begin = self.now_ns();
+        while self.now_ns().wrapping_sub(begin) < ns {
+            std::hint::spin_loop();
+        }
     }
+}
+
+/// A condition on a 32- or 64-bit word of the waiter's own memory.
+#[derive(Clone, Copy)]
+pub struct Condition<'a> {
+    /// The word.
+    pub at: Word,
+    /// The memory that it is in: what [`Connection::map`] gave for the waiter's own part.
+    pub memory: &'a Mapped,
+    /// What it must satisfy. Must depend on nothing but its argument.
+    pub until: &'a dyn Fn(u64) -> bool,
+}
+
+impl Condition<'_> {
+    /// Returns whether `waiter` can wait on the word: it is the waiter's own, inside its memory,
+    /// and no pair.
+    pub fn check(&self, waiter: Rank) -> Result<()> {
+        if self.at.rank != waiter {
+            return Err(Error::NotOwn { rank: waiter, owner: self.at.rank });
+        }
+        self.at.check(self.memory.bytes())?;
+        if self.at.width == Width::Pair {
+            let what = "waiting on a pair; wait on one half of it".into();
+            return Err(Error::Unsupported { what });
+        }
+        Ok(())
+    }
+}
+
+/// The event that ends a wait.
+#[derive(Clone, Copy)]
+pub enum Event<'a> {
+    /// Any one of these conditions holds. With no condition, the wait is for time alone, and for
+    /// departures.
+    Words(&'a [Condition<'a>]),
+    /// The operation has completed.
+    Done(Ticket),
+}
+
+/// A wait.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    /// The event that is waited for.
+    pub event: Event<'a>,
+    /// How many departures the caller knows of: one more, and the wait returns [`Wake::Departure`].
+    pub known_departures: u32,
+    /// How long to wait at most.
+    pub timeout: Option<Duration>,
+    /// Whether the event is expected soon. A rank that expects to wait long parks at once where
+    /// ranks outnumber processors.
+    pub soon: bool,
+    /// Is told before each sleep that the wait lasts.
+    pub lasting: Option<&'a dyn Lasting>,
+}
+
+/// Why a wait returned. If the event has happened, that is what is returned, whatever else has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// The event has happened: which of the conditions, and what its word held (both zero for an
+    /// operation).
+    Ready {
+        /// The index of the condition.
+        which: usize,
+        /// What the word held when the condition was looked at.
+        value: u64,
+    },
+    /// A rank has left or was lost that the caller did not know of.
+    Departure,
+    /// Time is up.
+    TimedOut,
+}
+
+/// Names a handler; the same on every rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HandlerId(pub u32);
+
+/// What an agent runs for a call: it gets the agent, the caller and the argument, and returns the
+/// reply. It must not block, nor rely on what its earlier calls have left in variables of its own:
+/// each rank has its copy, and another rank's may be the next to run.
+pub type Handler = Box<dyn FnMut(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send>;
+
+/// The operations that a handler may use.
+pub trait Agent {
+    /// Returns the node that the agent serves.
+    fn node(&self) -> Node;
+    /// Executes an atomic on a word of a rank of this node. It wakes a waiter. It is atomic with
+    /// those of handlers, and with those of ranks only where
+    /// [`Caps::cpu_coherent`](crate::Caps::cpu_coherent).
+    fn atomic(&self, at: Word, op: Atomic) -> Result<u128>;
+    /// Posts an atomic to any rank of the job, likewise. It wakes a waiter.
+    fn post(&self, at: Word, op: Atomic) -> Result<()>;
+    /// Posts a put to any rank of the job.
+    fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()>;
+    /// Posts a put and, after it at the target, an atomic on a word of the same rank. It wakes a
+    /// waiter.
+    fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()>;
+    /// Reads memory of a rank of this node.
+    fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()>;
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::address::Rank;
 use crate::connection::Connection;
-use crate::observed::{Kind, Observed, Operation};
-use crate::probe::{Probe, ProbeEvent};
+use crate::names::Rank;
+use crate::observed::Observed;
+use crate::probe::{Kind, Operation, Probe, ProbeEvent};
 
 /// Counts per origin, kind and peer. Clones share the counts.
 #[derive(Clone)]

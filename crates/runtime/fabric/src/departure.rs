@@ -7,9 +7,21 @@
 //! its *cause*, and news of a departure never goes anywhere without its cause. An error
 //! that reports a missing rank follows the causes, and names the loss at which they end.
 
-use crate::address::Rank;
 use crate::error::{Error, ExitCause};
-use crate::job::PeerState;
+use crate::names::Rank;
+
+/// The state of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerState {
+    /// It has not joined yet.
+    Starting,
+    /// It is a member of the job.
+    Alive,
+    /// It has left in order.
+    Left,
+    /// It ended without leaving, or failed.
+    Lost(ExitCause),
+}
 
 /// A rank that was lost, and how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

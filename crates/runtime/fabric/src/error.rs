@@ -4,8 +4,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::accumulate::{Number, Op};
-use crate::address::{Node, Rank, SegmentId};
+use crate::names::{Node, Rank, SegmentId};
+use crate::number::{Number, Op};
 use crate::text;
 pub use class::ErrorClass;
 

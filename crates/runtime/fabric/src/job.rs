@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::address::{Node, Rank};
-use crate::departure::{Departure, Loss, first_cause};
+use crate::caps::Caps;
+use crate::departure::{Departure, Loss, PeerState, first_cause};
 use crate::error::{Error, ExitCause, Result};
 use crate::memory::Held;
-use crate::record::Records;
+use crate::names::{Node, Rank};
+use crate::record::{Effort, Records};
 use crate::topology::Topology;
-use crate::waist::Caps;
 
 /// One rank's view of its job.
 ///
@@ -76,19 +76,6 @@ impl FailureCounters {
     }
 }
 
-/// The state of a rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PeerState {
-    /// It has not joined yet.
-    Starting,
-    /// It is a member of the job.
-    Alive,
-    /// It has left in order.
-    Left,
-    /// It ended without leaving, or failed.
-    Lost(ExitCause),
-}
-
 impl<'a> JobView<'a> {
     /// Returns the state of `peer`, which must be a rank of the job.
     pub fn peer_state(&self, peer: Rank) -> PeerState {
@@ -150,21 +137,6 @@ impl<'a> JobView<'a> {
         self.state.note_cause(Some(loss));
         loss.error()
     }
-}
-
-/// How much waiting was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Effort {
-    /// Waits that did not find their event at once.
-    pub waits: u64,
-    /// How often the processor was given to others.
-    pub yields: u64,
-    /// How often the rank went to sleep.
-    pub parks: u64,
-    /// How many messages were sent again because no answer had come in time.
-    pub repeats: u64,
-    /// How often a sleeping rank looked by itself, in case a wake-up was lost.
-    pub naps: u64,
 }
 
 /// The states of a job's ranks in one process: numbers departures and settles their causes. A
@@ -337,7 +309,7 @@ mod tests {
         let seen = Seen(roster.into());
         let caps = Caps {
             name: "test",
-            ordering: crate::waist::Ordering::Unordered,
+            ordering: crate::caps::Ordering::Unordered,
             direct: false,
             cpu_coherent: true,
             call_bytes_max: 0,

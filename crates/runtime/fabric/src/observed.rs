@@ -6,73 +6,16 @@
 use std::sync::Arc;
 
 use crate::accumulate::Accumulate;
-use crate::address::{Node, Rank, Region, Word};
-use crate::connection::Connection;
+use crate::address::{Region, Word};
+use crate::caps::Caps;
+use crate::connection::{Connection, Event, HandlerId, Wait, Wake};
 use crate::error::Result;
 use crate::forward;
 use crate::job::JobView;
-use crate::operation::Atomic;
+use crate::names::{Node, Rank};
+use crate::operation::{Atomic, Hint, OldValue, Started};
+pub use crate::probe::{Kind, Operation};
 use crate::probe::{Probe, ProbeEvent};
-use crate::waist::{Caps, Event, HandlerId, Hint, OldValue, Started, Wait, Wake};
-
-/// What is seen of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
-    /// Its kind.
-    pub kind: Kind,
-    /// The rank it goes to, if it goes to one.
-    pub peer: Option<Rank>,
-    /// How many bytes of data it moves.
-    pub bytes: u64,
-}
-
-/// The kinds of operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are the vocabulary of the crate's documentation")]
-pub enum Kind {
-    Put,
-    Get,
-    Accumulate,
-    Atomic,
-    Post,
-    PutSignal,
-    Fence,
-    Flush,
-    Call,
-    Wait,
-}
-
-impl Kind {
-    /// Every kind, in the order of their numbers.
-    pub const ALL: [Kind; 10] = [
-        Kind::Put,
-        Kind::Get,
-        Kind::Accumulate,
-        Kind::Atomic,
-        Kind::Post,
-        Kind::PutSignal,
-        Kind::Fence,
-        Kind::Flush,
-        Kind::Call,
-        Kind::Wait,
-    ];
-
-    /// Returns its name where operations are shown: `put`, `put_signal` …
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Put => "put",
-            Kind::Get => "get",
-            Kind::Accumulate => "accumulate",
-            Kind::Atomic => "atomic",
-            Kind::Post => "post",
-            Kind::PutSignal => "put_signal",
-            Kind::Fence => "fence",
-            Kind::Flush => "flush",
-            Kind::Call => "call",
-            Kind::Wait => "wait",
-        }
-    }
-}
 
 /// A connection whose operations a probe sees.
 pub struct Observed {

@@ -1,9 +1,55 @@
-//! Atomics as plain data, each with its reference meaning.
+//! Operations as plain data: what starts one and what comes of it; and the atomics, each with its
+//! reference meaning.
 //!
 //! A fabric may execute an operation with the processor's atomics, in a network interface or in a
 //! simulation: what it must do is what [`Atomic::apply`] says.
 
 use crate::error::{Error, Result};
+
+/// Whether the caller of an atomic, or of an accumulate, wants what was there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OldValue {
+    /// The operation completes with [`Reply::Word`], an accumulate with [`Reply::Bytes`].
+    Wanted,
+    /// The operation is posted, as a put is.
+    Ignored,
+}
+
+/// What the caller of a transfer does while it is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// The caller waits for it at once.
+    Awaited,
+    /// The caller computes: the fabric makes the transfer progress without it where it can, also
+    /// where that makes each step slower.
+    Overlapped,
+}
+
+/// Names an operation that was started and has not completed. Each fabric numbers its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u64);
+
+/// The result of starting a fetching operation.
+#[derive(Debug)]
+#[must_use]
+pub enum Started {
+    /// It has completed already.
+    Done(Reply),
+    /// It is under way; ask with [`Connection::poll`](crate::Connection::poll), wait with
+    /// [`Event::Done`](crate::Event::Done).
+    Pending(Ticket),
+}
+
+/// The reply of a completed operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing but the fact.
+    None,
+    /// The old value of the word.
+    Word(u128),
+    /// The answer of a handler, or the old elements of an accumulate.
+    Bytes(Vec<u8>),
+}
 
 /// How wide a word is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,9 +7,9 @@
 
 use std::panic::Location;
 
-use crate::address::{Rank, SegmentId, Word};
-use crate::observed::Operation;
-use crate::waist::Ticket;
+use crate::address::Word;
+use crate::names::{Rank, SegmentId};
+use crate::operation::Ticket;
 
 /// Hears what happens on a rank besides the operations themselves.
 ///
@@ -146,6 +146,65 @@ pub enum ProbeEvent<'a> {
         /// How long it is.
         bytes: usize,
     },
+}
+
+/// What is seen of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// Its kind.
+    pub kind: Kind,
+    /// The rank it goes to, if it goes to one.
+    pub peer: Option<Rank>,
+    /// How many bytes of data it moves.
+    pub bytes: u64,
+}
+
+/// The kinds of operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names are the vocabulary of the crate's documentation")]
+pub enum Kind {
+    Put,
+    Get,
+    Accumulate,
+    Atomic,
+    Post,
+    PutSignal,
+    Fence,
+    Flush,
+    Call,
+    Wait,
+}
+
+impl Kind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [Kind; 10] = [
+        Kind::Put,
+        Kind::Get,
+        Kind::Accumulate,
+        Kind::Atomic,
+        Kind::Post,
+        Kind::PutSignal,
+        Kind::Fence,
+        Kind::Flush,
+        Kind::Call,
+        Kind::Wait,
+    ];
+
+    /// Returns its name where operations are shown: `put`, `put_signal` …
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Put => "put",
+            Kind::Get => "get",
+            Kind::Accumulate => "accumulate",
+            Kind::Atomic => "atomic",
+            Kind::Post => "post",
+            Kind::PutSignal => "put_signal",
+            Kind::Fence => "fence",
+            Kind::Flush => "flush",
+            Kind::Call => "call",
+            Kind::Wait => "wait",
+        }
+    }
 }
 
 /// A step without which a protocol is wrong, with what it does in a few words.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::address::{Node, Rank};
+use crate::departure::PeerState;
 use crate::error::{Error, ExitCause, Result};
-use crate::job::PeerState;
+use crate::names::{Node, Rank};
 use crate::text::counted;
 
 /// One level: which element of it each rank belongs to.

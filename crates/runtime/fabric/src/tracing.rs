@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use crate::address::{Node, Rank};
 use crate::connection::Connection;
-use crate::observed::{Observed, Operation};
-use crate::probe::{Probe, ProbeEvent};
+use crate::lock::lock;
+use crate::names::{Node, Rank};
+use crate::observed::Observed;
+use crate::probe::{Operation, Probe, ProbeEvent};
 use crate::topology::Topology;
 
 /// One operation in a trace.
@@ -105,12 +106,7 @@ impl Trace {
 
     /// Returns the recording so far, in the order in which operations returned, and starts anew.
     pub fn take(&self) -> Vec<Slice> {
-        std::mem::take(&mut *self.lock())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Slice>> {
-        // A rank that panicked while recording leaves whole slices behind, never half of one.
-        self.slices.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        std::mem::take(&mut *lock(&self.slices))
     }
 }
 
@@ -121,7 +117,8 @@ impl Probe for Trace {
             ProbeEvent::End { rank, operation: &operation, begun: begin_ns } => {
                 let end_ns = (self.clock)();
                 // Only a fabric could tell when an operation lands; above it one sees it return.
-                self.lock().push(Slice { rank, operation, begin_ns, end_ns, landed_ns: None });
+                let slice = Slice { rank, operation, begin_ns, end_ns, landed_ns: None };
+                lock(&self.slices).push(slice);
                 None
             }
             _ => None,
@@ -132,7 +129,7 @@ impl Probe for Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observed::Kind;
+    use crate::probe::Kind;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]

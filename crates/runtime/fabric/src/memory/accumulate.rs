@@ -14,8 +14,9 @@ use super::stripes::{
 };
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::vectors;
-use crate::accumulate::{Accumulate, Element, Op, Visit, visit};
+use crate::accumulate::{Accumulate, Element, Visit, visit};
 use crate::address::Piece;
+use crate::number::Op;
 
 impl Mapped {
     /// Combines the packed elements of `message` with those of a piece, and writes what was there
@@ -290,8 +291,8 @@ mod tests {
 
     use super::super::tests::mapped;
     use super::*;
-    use crate::accumulate::Number;
-    use crate::address::Rank;
+    use crate::names::Rank;
+    use crate::number::Number;
 
     const ME: Rank = Rank(5);
     /// Two stripes, and some bytes more.

@@ -4,8 +4,7 @@ use crate::accumulate::Accumulate;
 use crate::address::{Piece, Region, Word};
 use crate::error::{Error, Result};
 use crate::memory::{Contender, Mapped};
-use crate::operation::Atomic;
-use crate::waist::{OldValue, Reply};
+use crate::operation::{Atomic, OldValue, Reply};
 
 impl Mapped {
     /// Writes a packed message to a region of this part.

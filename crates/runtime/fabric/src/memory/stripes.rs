@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Mapped;
 use super::copy::full_fence;
-use crate::address::{Piece, Rank, Shape};
+use crate::address::{Piece, Shape};
+use crate::names::Rank;
 
 /// Locks for accumulates, each for every 64th stripe of 4 KiB: zero, or one more than the rank that
 /// holds it.
@@ -170,7 +171,8 @@ fn release_visibly(lock: &AtomicU32, me: Rank) {
 mod tests {
     use super::super::tests::mapped;
     use super::*;
-    use crate::accumulate::{Accumulate, Number, Op};
+    use crate::accumulate::Accumulate;
+    use crate::number::{Number, Op};
 
     #[test]
     fn the_lock_of_an_agent_is_taken_over_when_the_rank_is_lost_in_whose_process_it_was() {

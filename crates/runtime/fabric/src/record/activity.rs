@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-use crate::address::{Node, Rank, SegmentId};
+use crate::names::{Node, Rank, SegmentId};
 
 /// How many ranks a set of ranks in a record has room for.
 pub const SET_RANKS: u32 = 64 * SET_WORDS as u32;
@@ -198,4 +198,19 @@ pub trait Lasting {
     fn looks(&self) {}
     /// Returns what is waited for.
     fn activity(&self) -> Activity;
+}
+
+/// How much waiting was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Effort {
+    /// Waits that did not find their event at once.
+    pub waits: u64,
+    /// How often the processor was given to others.
+    pub yields: u64,
+    /// How often the rank went to sleep.
+    pub parks: u64,
+    /// How many messages were sent again because no answer had come in time.
+    pub repeats: u64,
+    /// How often a sleeping rank looked by itself, in case a wake-up was lost.
+    pub naps: u64,
 }

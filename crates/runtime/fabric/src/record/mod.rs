@@ -16,13 +16,13 @@ mod ring;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use crate::address::{Node, Rank, SegmentId};
 use crate::memory::Held;
+use crate::names::{Node, Rank, SegmentId};
 
 use activity::SET_WORDS;
 pub use activity::{
-    Activity, ActivityKind, AwaitedWord, Lasting, Peers, Place, RankSet, SET_RANKS, locked_target,
-    target_lock,
+    Activity, ActivityKind, AwaitedWord, Effort, Lasting, Peers, Place, RankSet, SET_RANKS,
+    locked_target, target_lock,
 };
 use durations::Durations;
 pub use durations::{DURATION_BUCKETS, DurationsReading, bucket_end_ns};
@@ -315,7 +315,7 @@ impl ContextRecord {
     }
 
     /// Notes how much the context has waited so far.
-    pub fn note_effort(&self, effort: crate::job::Effort) {
+    pub fn note_effort(&self, effort: Effort) {
         self.parks.store(effort.parks, Ordering::Relaxed);
         self.yields.store(effort.yields, Ordering::Relaxed);
         self.waits.store(effort.waits, Ordering::Relaxed);

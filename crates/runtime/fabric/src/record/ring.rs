@@ -7,10 +7,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::address::Rank;
 use crate::memory::Held;
-use crate::observed::{Kind, Operation};
-use crate::probe::{Probe, ProbeEvent};
+use crate::names::Rank;
+use crate::probe::{Kind, Operation, Probe, ProbeEvent};
 use crate::tracing::{Server, Service, Slice};
 
 /// How many operations of a rank are kept.
@@ -176,7 +175,7 @@ impl Probe for RingProbe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Node;
+    use crate::names::Node;
 
     /// Too large for a stack: the tests keep theirs in static memory.
     const fn empty() -> Ring {
