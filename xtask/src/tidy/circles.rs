@@ -17,11 +17,9 @@ const KNOWN: &[(&str, usize)] = &[
     ("job", 4),
     ("launch", 3),
     ("mpi", 8),
-    ("ofi", 2),
     ("python", 10),
     ("races", 8),
     ("rma", 21),
-    ("shm", 6),
     ("shmem", 8),
     ("sim", 16),
 ];
