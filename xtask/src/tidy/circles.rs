@@ -14,7 +14,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("dsm", 7),
     ("epoch", 2),
     ("farside", 2),
-    ("job", 4),
     ("launch", 3),
     ("mpi", 8),
     ("python", 10),
