@@ -12,7 +12,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("cli", 2),
     ("containers", 2),
     ("dsm", 7),
-    ("epoch", 2),
     ("farside", 2),
     ("launch", 3),
     ("mpi", 8),
