@@ -10,9 +10,7 @@ use super::source::{Source, Tree};
 const KNOWN: &[(&str, usize)] = &[
     ("bench", 2),
     ("cli", 2),
-    ("containers", 2),
     ("dsm", 7),
-    ("farside", 2),
     ("launch", 3),
     ("mpi", 8),
     ("python", 10),
