@@ -8,10 +8,7 @@ use super::source::{Source, Tree};
 
 /// The crates with circles, and the number of files that are in one.
 const KNOWN: &[(&str, usize)] = &[
-    ("bench", 2),
-    ("cli", 2),
     ("dsm", 7),
-    ("launch", 3),
     ("mpi", 8),
     ("python", 10),
     ("races", 8),

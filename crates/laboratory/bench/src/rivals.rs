@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use crate::cores::processors;
-use crate::driver::Setting;
 use crate::link::Link;
 use crate::within::output_within;
 
@@ -276,13 +275,19 @@ const SOURCES: [(&str, &str); 29] = [
 ];
 
 impl Compiled {
-    pub(crate) fn new(rival: Rival, bench: &str, setting: &Setting) -> Result<Compiled> {
+    /// Compiles a rival of a bench in `directory`.
+    pub(crate) fn new(
+        rival: Rival,
+        bench: &str,
+        directory: &Path,
+        farside: PathBuf,
+    ) -> Result<Compiled> {
         let Recipe { compiler, library, packages } = rival.recipe();
-        let program = setting.build_directory.join(format!("{bench}-{}", rival.name()));
+        let program = directory.join(format!("{bench}-{}", rival.name()));
         let source = format!("{bench}_{library}.c");
         let missing = format!("{compiler} is not there; on Debian: apt-get install {packages}");
         compile(Path::new(compiler), &missing, &source, rival.libraries(), &program)?;
-        Ok(Compiled { rival, program, farside: setting.program.clone() })
+        Ok(Compiled { rival, program, farside })
     }
 
     /// Runs it, and returns what it printed.

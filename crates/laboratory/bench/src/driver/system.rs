@@ -79,7 +79,10 @@ impl System {
             );
             systems.push(match rival.is_server() {
                 true => System::Server(rival),
-                false => System::Rival(Compiled::new(rival, P::BENCH, setting)?),
+                false => {
+                    let (directory, farside) = (&setting.build_directory, setting.program.clone());
+                    System::Rival(Compiled::new(rival, P::BENCH, directory, farside)?)
+                }
             });
         }
         Ok(systems)
