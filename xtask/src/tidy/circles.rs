@@ -8,15 +8,7 @@ use super::source::{Source, Tree};
 
 /// The crates with circles, and the number of files that are in one.
 const KNOWN: &[(&str, usize)] = &[
-    ("cli", 2),
-    ("containers", 2),
-    ("epoch", 2),
-    ("farside", 2),
-    ("job", 4),
-    ("launch", 3),
-    ("ofi", 2),
     ("races", 8),
-    ("shm", 6),
     ("sim", 16),
 ];
 

@@ -17,172 +17,32 @@
 //!            Shared, and where the interface has atomics of its own both: 1 call each.
 //! Checked:   `farside check 'epoch/backoff*'`: 3 ranks x 1 round exhaustively; a death.
 
-use farside_fabric::{Agent, Atomic, Error, HandlerId, Rank, Result, SegmentId, Width, Word};
-use farside_rma::{Context, Words, World};
+use farside_fabric::{Error, Rank, Result};
+use farside_rma::{Context, Team, Words};
 use farside_sync::parts::{Handle, LockWords};
 
+use crate::lock_agent::{
+    ENTER, FREE, GIVE_BACK, GRANTED, LEAVE, LockAgent, SHARED, TAKE, WORD, name,
+};
 use crate::mode::Mode;
-use crate::published::{FIRST, QUEUED, SharedQueue};
 use crate::steps;
 
-pub(crate) const WORDS: usize = 2;
-pub(crate) const WORD: usize = 0;
-/// The readers that are inside. Only agents change it, one call at a time.
-const READERS: u64 = 1;
-pub(crate) const FREE: u64 = 0;
-pub(crate) const SHARED: u64 = u64::MAX;
 /// The longest pause between two looks, in turns at the processor.
 const PAUSE_MAX: u32 = 256;
 
-/// The requests to an agent, and its answers.
-const ENTER: u8 = 1;
-pub(crate) const LEAVE: u8 = 2;
-/// As `ENTER`, with a place in the queue instead of a refusal.
-pub(crate) const QUEUE: u8 = 3;
-/// The first of a queue asks again.
-pub(crate) const AGAIN: u8 = 4;
-/// Takes the target in exclusive mode, and gives it back.
-const TAKE: u8 = 5;
-const GIVE_BACK: u8 = 6;
-pub(crate) const GRANTED: u8 = 1;
-const REFUSED: u8 = 0;
-const UNKNOWN: u8 = 2;
-
-/// The agents that keep the counts of readers, one on every node. All windows of the designs
-/// `backoff` and `published` may share it.
-#[derive(Debug, Clone, Copy)]
-pub struct LockAgent {
-    handler: HandlerId,
-}
-
-impl LockAgent {
-    /// Gives every node's agent the handler that counts readers. Collective over all ranks.
-    pub fn new(world: &World) -> Result<LockAgent> {
-        let taken =
-            Taken { counts: !world.omits(steps::COUNT), grants: !world.omits(steps::GRANT) };
-        let handler = world.serve(move |agent, from, bytes| {
-            vec![answer(agent, from, bytes, taken).unwrap_or(UNKNOWN)]
-        })?;
-        Ok(LockAgent { handler })
-    }
-
-    pub(crate) fn ask(
-        &self,
-        context: &Context,
-        site: &LockWords,
-        target: Rank,
-        what: u8,
-    ) -> Result<u8> {
-        let node = context.topology().node_of(target);
-        let answer =
-            context.call(node, self.handler, &encode(what, site.at(target, WORD).word()))?;
-        match answer.first() {
-            Some(&answer @ (GRANTED | REFUSED | FIRST | QUEUED)) => Ok(answer),
-            _ => Err(Error::Internal(format!(
-                "the agent of {node} does not know the lock of {target}"
-            ))),
-        }
-    }
-}
-
-/// Whether an agent, which has no context to ask, takes these steps.
-#[derive(Clone, Copy)]
-struct Taken {
-    counts: bool,
-    grants: bool,
-}
-
-/// Counts a reader in or out.
-fn answer(agent: &dyn Agent, from: Rank, bytes: &[u8], taken: Taken) -> Result<u8> {
-    let Some((what, at)) = decode(bytes) else {
-        return Ok(UNKNOWN);
-    };
-    let change = |expected: u64, desired: u64| {
-        agent.atomic(at, Atomic::CompareSwap { expected: expected.into(), desired: desired.into() })
-    };
-    let readers = Word { offset: at.offset.saturating_add(8 * READERS), ..at };
-    let queue = SharedQueue { agent, at, grants: taken.grants };
-    match what {
-        QUEUE => match change(FREE, SHARED)? as u64 {
-            FREE | SHARED => {
-                agent.atomic(readers, Atomic::Add(u128::from(1 + queue.let_in()?)))?;
-                Ok(GRANTED)
-            }
-            _ => queue.push(from),
-        },
-        // Somebody who came later may have let it in.
-        AGAIN if !queue.has(from)? => Ok(GRANTED),
-        AGAIN => match change(FREE, SHARED)? as u64 {
-            FREE | SHARED => {
-                agent.atomic(readers, Atomic::Add(queue.let_in()?.into()))?;
-                Ok(GRANTED)
-            }
-            _ => Ok(QUEUED),
-        },
-        ENTER => match change(FREE, SHARED)? as u64 {
-            FREE | SHARED => {
-                agent.atomic(readers, Atomic::Add(1))?;
-                Ok(GRANTED)
-            }
-            _ => Ok(REFUSED),
-        },
-        LEAVE => {
-            let count = (agent.atomic(readers, Atomic::Load)? as u64).saturating_sub(1);
-            agent.atomic(readers, Atomic::Store(count.into()))?;
-            if count == 0 || !taken.counts {
-                change(SHARED, FREE)?;
-            }
-            Ok(GRANTED)
-        }
-        TAKE => Ok(if change(FREE, name(from))? as u64 == FREE { GRANTED } else { REFUSED }),
-        GIVE_BACK => {
-            let is_freed = change(name(from), FREE)? as u64 == name(from);
-            Ok(if is_freed { GRANTED } else { REFUSED })
-        }
-        _ => Ok(UNKNOWN),
-    }
-}
-
-fn encode(what: u8, at: Word) -> [u8; 24] {
-    let mut bytes = [0; 24];
-    bytes[0] = what;
-    bytes[4..8].copy_from_slice(&at.rank.0.to_le_bytes());
-    bytes[8..16].copy_from_slice(&at.segment.0.to_le_bytes());
-    bytes[16..].copy_from_slice(&at.offset.to_le_bytes());
-    bytes
-}
-
-fn decode(bytes: &[u8]) -> Option<(u8, Word)> {
-    let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let rank = u32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?);
-    let at = Word {
-        rank: Rank(rank),
-        segment: SegmentId(word(8)?),
-        offset: word(16)?,
-        width: Width::W64,
-    };
-    Some((*bytes.first()?, at))
-}
-
 /// The locks of all targets of a window, as one rank uses them.
 pub(crate) struct Backoff {
-    site: LockWords,
+    pub(crate) site: LockWords,
     handle: Handle,
     agent: LockAgent,
 }
 
 impl Backoff {
-    pub(crate) fn new(
-        words: Words,
-        context: &Context,
-        members: &[Rank],
-        agent: LockAgent,
-    ) -> Backoff {
-        Backoff {
-            site: LockWords::new(words, members[0], members),
-            handle: Handle::new(context.rank()),
-            agent,
-        }
+    /// Locks that take so many words on each rank.
+    pub(crate) fn new(team: &Team<'_>, words: usize, agent: LockAgent) -> Result<Backoff> {
+        let (words, members) = (team.protocol_words(words)?, team.members());
+        let site = LockWords::new(words, members[0], members);
+        Ok(Backoff { site, handle: Handle::new(team.context().rank()), agent })
     }
 
     pub(crate) fn into_words(self) -> Words {
@@ -190,17 +50,27 @@ impl Backoff {
     }
 
     pub(crate) fn lock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        self.lock_by(context, target, mode, || self.poll(context, target, mode))
+    }
+
+    /// Takes a target by these steps. If a loss has come meanwhile, gives it back.
+    pub(crate) fn lock_by(
+        &self,
+        context: &Context,
+        target: Rank,
+        mode: Mode,
+        steps: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
-        self.poll(context, target, mode)
-            .map_err(|error| Handle::explain(context, error, self.site.members()))?;
+        steps().map_err(|error| Handle::explain(context, error, self.site.members()))?;
         let alive = self.handle.check_losses(context, || &self.site);
         alive.inspect_err(|_| drop(self.unlock(context, target, mode)))
     }
 
     pub(crate) fn unlock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let left = match mode {
-            Mode::Exclusive => free(&self.agent, context, &self.site, target),
-            Mode::Shared => self.agent.ask(context, &self.site, target, LEAVE).map(drop),
+            Mode::Exclusive => self.free(context, target),
+            Mode::Shared => self.ask(context, target, LEAVE).map(drop),
         };
         left.map_err(|error| Handle::explain(context, error, self.site.members()))
     }
@@ -209,8 +79,8 @@ impl Backoff {
         let mut pause = 1;
         loop {
             let is_inside = match mode {
-                Mode::Exclusive => take(&self.agent, context, &self.site, target)?,
-                Mode::Shared => self.agent.ask(context, &self.site, target, ENTER)? == GRANTED,
+                Mode::Exclusive => self.take(context, target)?,
+                Mode::Shared => self.ask(context, target, ENTER)? == GRANTED,
             };
             if is_inside {
                 return Ok(());
@@ -227,56 +97,47 @@ impl Backoff {
             }
         }
     }
+
+    /// Asks the agent of a target for something.
+    pub(crate) fn ask(&self, context: &Context, target: Rank, what: u8) -> Result<u8> {
+        self.agent.ask(context, &self.site, target, what)
+    }
+
+    /// Takes a target in exclusive mode, if it is free.
+    pub(crate) fn take(&self, context: &Context, target: Rank) -> Result<bool> {
+        if !changes_lock_itself(context) {
+            return Ok(self.ask(context, target, TAKE)? == GRANTED);
+        }
+        let (word, name) = (self.site.at(target, WORD), name(context.rank()));
+        if !context.omits(steps::TAKE_AT_ONCE) {
+            // [PASSIVE08 section 3.1, figure 1]
+            return Ok(context.compare_swap(word, FREE, name)? == FREE);
+        }
+        let is_free = context.load(word)? == FREE;
+        if is_free {
+            context.store(word, name)?;
+        }
+        Ok(is_free)
+    }
+
+    /// Gives a target back that this rank has in exclusive mode.
+    fn free(&self, context: &Context, target: Rank) -> Result<()> {
+        let (word, name) = (self.site.at(target, WORD), name(context.rank()));
+        let held = if changes_lock_itself(context) {
+            context.compare_swap(word, name, FREE)?
+        } else if self.ask(context, target, GIVE_BACK)? == GRANTED {
+            name
+        } else {
+            context.load(word)?
+        };
+        if held == name { Ok(()) } else { Err(unlike(target, held)) }
+    }
 }
 
 /// Returns whether this rank's atomics on the lock exclude the agent's: where they do not, the
 /// agent alone changes it.
 fn changes_lock_itself(context: &Context) -> bool {
     context.job().caps.cpu_coherent
-}
-
-/// Takes a target in exclusive mode, if it is free.
-pub(crate) fn take(
-    agent: &LockAgent,
-    context: &Context,
-    site: &LockWords,
-    target: Rank,
-) -> Result<bool> {
-    if !changes_lock_itself(context) {
-        return Ok(agent.ask(context, site, target, TAKE)? == GRANTED);
-    }
-    let (word, name) = (site.at(target, WORD), name(context.rank()));
-    if !context.omits(steps::TAKE_AT_ONCE) {
-        // [PASSIVE08 section 3.1, figure 1]
-        return Ok(context.compare_swap(word, FREE, name)? == FREE);
-    }
-    let is_free = context.load(word)? == FREE;
-    if is_free {
-        context.store(word, name)?;
-    }
-    Ok(is_free)
-}
-
-/// Gives a target back that this rank has in exclusive mode.
-pub(crate) fn free(
-    agent: &LockAgent,
-    context: &Context,
-    site: &LockWords,
-    target: Rank,
-) -> Result<()> {
-    let (word, name) = (site.at(target, WORD), name(context.rank()));
-    let held = if changes_lock_itself(context) {
-        context.compare_swap(word, name, FREE)?
-    } else if agent.ask(context, site, target, GIVE_BACK)? == GRANTED {
-        name
-    } else {
-        context.load(word)?
-    };
-    if held == name { Ok(()) } else { Err(unlike(target, held)) }
-}
-
-fn name(rank: Rank) -> u64 {
-    u64::from(rank.0) + 1
 }
 
 #[cold]

@@ -49,6 +49,7 @@ mod backoff;
 mod direct;
 mod epoch_state;
 mod fault;
+mod lock_agent;
 mod message;
 mod mode;
 mod published;
@@ -57,8 +58,8 @@ pub mod steps;
 mod two_sided;
 mod window;
 
-pub use backoff::LockAgent;
 pub use epoch_state::{LOCKED, STARTED};
 pub use fault::Fault;
+pub use lock_agent::LockAgent;
 pub use mode::Mode;
 pub use window::{Design, Fetched, Get, MESSAGE_BYTES, Op, Options, Put, Request, Window};

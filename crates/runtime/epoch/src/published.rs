@@ -18,136 +18,50 @@
 
 use std::cell::Cell;
 
-use farside_fabric::{Agent, Atomic, Rank, Result, Word};
+use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Words};
-use farside_sync::parts::{Handle, LockWords};
 
-use crate::backoff::{self, AGAIN, FREE, GRANTED, LEAVE, LockAgent, QUEUE, SHARED, WORD};
+use crate::backoff::Backoff;
+use crate::lock_agent::{AGAIN, FIRST, FREE, GRANTED, GRANTS, QUEUE, SHARED, WORD};
 use crate::mode::Mode;
-
-/// The words of a target's queue, after those of `backoff`, and of an origin.
-const LAST: usize = backoff::WORDS;
-const GRANTS: usize = LAST + 1;
-const BEFORE: usize = GRANTS + 1;
-/// Stands before the first of a queue.
-const NOBODY: u64 = u64::MAX;
-
-/// The answers to a request that is queued: as the first, or behind others.
-pub(crate) const FIRST: u8 = 3;
-pub(crate) const QUEUED: u8 = 4;
-
-pub(crate) fn words(ranks: u32) -> usize {
-    BEFORE + ranks as usize
-}
-
-/// The queue of a target, as a handler uses it.
-pub(crate) struct SharedQueue<'a> {
-    pub(crate) agent: &'a dyn Agent,
-    /// The lock.
-    pub(crate) at: Word,
-    /// Whether it tells those that it lets in.
-    pub(crate) grants: bool,
-}
-
-impl SharedQueue<'_> {
-    fn word(&self, index: usize) -> Word {
-        Word { offset: self.at.offset.saturating_add(8 * index as u64), ..self.at }
-    }
-
-    fn load(&self, index: usize) -> Result<u64> {
-        self.agent.atomic(self.word(index), Atomic::Load).map(|held| held as u64)
-    }
-
-    fn store(&self, index: usize, value: u64) -> Result<()> {
-        self.agent.atomic(self.word(index), Atomic::Store(value.into())).map(drop)
-    }
-
-    /// Appends a rank; returns whether it is the first.
-    pub(crate) fn push(&self, rank: Rank) -> Result<u8> {
-        let last = self.load(LAST)?;
-        self.store(BEFORE + rank.index(), if last == 0 { NOBODY } else { last })?;
-        self.store(LAST, u64::from(rank.0) + 1)?;
-        Ok(if last == 0 { FIRST } else { QUEUED })
-    }
-
-    pub(crate) fn has(&self, rank: Rank) -> Result<bool> {
-        Ok(self.load(BEFORE + rank.index())? != 0)
-    }
-
-    /// Lets everybody in; returns how many that are.
-    pub(crate) fn let_in(&self) -> Result<u64> {
-        let (mut at, mut count) = (self.load(LAST)?, 0);
-        while at != 0 && at != NOBODY {
-            let rank = Rank((at - 1) as u32);
-            at = self.load(BEFORE + rank.index())?;
-            self.store(BEFORE + rank.index(), 0)?;
-            count += 1;
-            if self.grants {
-                // Should that fail, the rank is lost, and all that wait hear of it.
-                let _ = self.agent.post(Word { rank, ..self.word(GRANTS) }, Atomic::Add(1));
-            }
-        }
-        self.store(LAST, 0)?;
-        Ok(count)
-    }
-}
 
 /// The locks of all targets of a window, as one rank uses them.
 pub(crate) struct Published {
-    site: LockWords,
-    handle: Handle,
-    agent: LockAgent,
+    /// The lock of each target, and its count of readers.
+    locks: Backoff,
     /// How often this rank was let in from a queue.
     grants: Cell<u64>,
 }
 
 impl Published {
-    pub(crate) fn new(
-        words: Words,
-        context: &Context,
-        members: &[Rank],
-        agent: LockAgent,
-    ) -> Published {
-        Published {
-            site: LockWords::new(words, members[0], members),
-            handle: Handle::new(context.rank()),
-            agent,
-            grants: Cell::new(0),
-        }
+    pub(crate) fn new(locks: Backoff) -> Published {
+        Published { locks, grants: Cell::new(0) }
     }
 
     pub(crate) fn into_words(self) -> Words {
-        self.site.into_words()
+        self.locks.into_words()
     }
 
     pub(crate) fn lock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
-        self.handle.check_losses(context, || &self.site)?;
-        match mode {
+        self.locks.lock_by(context, target, mode, || match mode {
             Mode::Exclusive => self.take(context, target),
             Mode::Shared => self.enter(context, target),
-        }
-        .map_err(|error| Handle::explain(context, error, self.site.members()))?;
-        let alive = self.handle.check_losses(context, || &self.site);
-        alive.inspect_err(|_| drop(self.unlock(context, target, mode)))
+        })
     }
 
     pub(crate) fn unlock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
-        let left = match mode {
-            Mode::Exclusive => backoff::free(&self.agent, context, &self.site, target),
-            Mode::Shared => self.agent.ask(context, &self.site, target, LEAVE).map(drop),
-        };
-        left.map_err(|error| Handle::explain(context, error, self.site.members()))
+        self.locks.unlock(context, target, mode)
     }
 
     /// [PASSIVE08 section 3.1, figure 1(a)]
     fn take(&self, context: &Context, target: Rank) -> Result<()> {
         loop {
-            if backoff::take(&self.agent, context, &self.site, target)? {
+            if self.locks.take(context, target)? {
                 return Ok(());
             }
             // Progress before a departure counts: the departed rank may have released the lock.
-            if let Err(error) = self.site.relax(context) {
-                let is_taken = backoff::take(&self.agent, context, &self.site, target)?;
+            if let Err(error) = self.locks.site.relax(context) {
+                let is_taken = self.locks.take(context, target)?;
                 return if is_taken { Ok(()) } else { Err(error) };
             }
         }
@@ -155,7 +69,7 @@ impl Published {
 
     /// [PASSIVE08 section 3.1, figure 1(b)]
     fn enter(&self, context: &Context, target: Rank) -> Result<()> {
-        let standing = self.agent.ask(context, &self.site, target, QUEUE)?;
+        let standing = self.locks.ask(context, target, QUEUE)?;
         if standing == GRANTED {
             return Ok(());
         }
@@ -163,7 +77,7 @@ impl Published {
         if standing == FIRST {
             self.look(context, target, grant)?;
         }
-        self.site.wait(context, GRANTS, |grants| grants == grant)?;
+        self.locks.site.wait(context, GRANTS, |grants| grants == grant)?;
         self.grants.set(grant);
         Ok(())
     }
@@ -171,13 +85,13 @@ impl Published {
     /// The first of a queue asks again when the lock is free, until it is let in.
     fn look(&self, context: &Context, target: Rank, grant: u64) -> Result<()> {
         loop {
-            let relaxed = self.site.relax(context);
-            if context.load(self.site.at(context.rank(), GRANTS))? == grant {
+            let relaxed = self.locks.site.relax(context);
+            if context.load(self.locks.site.at(context.rank(), GRANTS))? == grant {
                 return Ok(());
             }
-            match context.load(self.site.at(target, WORD))? {
+            match context.load(self.locks.site.at(target, WORD))? {
                 FREE | SHARED => {
-                    if self.agent.ask(context, &self.site, target, AGAIN)? == GRANTED {
+                    if self.locks.ask(context, target, AGAIN)? == GRANTED {
                         return Ok(());
                     }
                 }

@@ -34,9 +34,9 @@ use farside_nic::Address;
 
 use crate::board::Board;
 use crate::card::Card;
+use crate::enter::enter;
 use crate::exchange::{Exchange, Notes};
 use crate::handover::{Missing, Offer, Processes, fetch};
-use crate::join::enter;
 use crate::stuck;
 use crate::watch::Watch;
 use crate::{Host, JobPlan, Kind, NETWORK, START_TIMEOUT, address, environment, variable};

@@ -9,7 +9,7 @@ use farside_fabric::tracing::Server;
 use farside_fabric::{Connection, Error, ExitCause, Loss, Node, PeerState, Rank, Result, Topology};
 use farside_rma::root_bytes;
 
-use crate::join::enter;
+use crate::enter::enter;
 use crate::nodes::Nodes;
 use crate::{Address, FABRIC, FILE, JobPlan, Kind, Options, RANK, RankLoss, Recording};
 

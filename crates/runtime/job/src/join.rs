@@ -3,17 +3,16 @@
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Once};
 
-use farside_fabric::observed::Observed;
-use farside_fabric::record::RingProbe;
 use farside_fabric::{Connection, Error, PeerState, Rank, Result};
 use farside_races::Checker;
 use farside_rma::World;
 
+use crate::enter::enter;
 use crate::entry::Entry;
 use crate::exchange::Exchange;
 use crate::wrapped::tell_launcher;
 use crate::{
-    FABRIC, FILE, Host, Kind, Options, RANK, assembly, environment, is_of_farside, ofi, variable,
+    FABRIC, FILE, Host, Kind, Options, RANK, assembly, environment, is_of_farside, variable,
 };
 
 /// Joins the job that this process was started for, or, if it was started without a launcher, a job
@@ -125,36 +124,6 @@ fn number(name: &str) -> Result<u32> {
     let text = value(name)?;
     text.parse().map_err(|_| {
         Error::Join(format!("{name}={text:?} is not a number; it is set by `farside run`"))
-    })
-}
-
-/// Connects as this rank. The companion is dropped when the rank has left.
-pub(crate) fn enter(
-    kind: Kind,
-    job: Arc<farside_shm::Job>,
-    rank: Rank,
-    companion: Option<farside_shm::Companion>,
-) -> Result<Box<dyn Connection>> {
-    let ring = job.ring(rank);
-    let connection: Box<dyn Connection> = match kind {
-        Kind::Shm => {
-            let endpoint = farside_shm::Endpoint::join(job, rank)?;
-            companion.into_iter().for_each(|companion| endpoint.keep(companion));
-            Box::new(endpoint)
-        }
-        Kind::Nic => {
-            let endpoint = farside_nic::Endpoint::join(job, rank)?;
-            companion.into_iter().for_each(|companion| endpoint.keep(companion));
-            Box::new(endpoint)
-        }
-        Kind::Ofi => ofi::enter(job, rank, companion)?,
-    };
-    Ok(match ring {
-        Some(ring) => {
-            let probe = RingProbe { ring, now_ns: farside_shm::now_ns };
-            Box::new(Observed::new(connection, Arc::new(probe)))
-        }
-        None => connection,
     })
 }
 

@@ -10,6 +10,7 @@ pub mod address;
 mod assembly;
 mod board;
 mod card;
+mod enter;
 mod entry;
 pub mod environment;
 mod exchange;

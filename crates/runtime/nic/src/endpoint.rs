@@ -22,7 +22,6 @@ use crate::initiator::origin::{Operands, Origin};
 use crate::initiator::port::ticket::{self, Meaning};
 use crate::initiator::port::{BackgroundTransfer, Port};
 use crate::link::buffer::Buffer;
-use crate::lock::lock;
 use crate::node::address_table::AddressTable;
 use crate::node::rank_state::RankState;
 use crate::target::memory::LANDINGS;
@@ -30,6 +29,7 @@ use crate::transport::udp::Udp;
 use crate::transport::{Transport, TransportEndpoint};
 use crate::wire::ServerId;
 use crate::wire::request::{Request, Rows};
+use farside_fabric::lock::lock;
 
 /// A put of at least so many bytes is sent from where it is.
 const STRAIGHT_BYTES: usize = 32 << 10;

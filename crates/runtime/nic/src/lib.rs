@@ -8,7 +8,7 @@
 //! The folders follow the way of a packet. Each uses only those named before it
 //! (`cargo xtask tidy` checks that):
 //!
-//! - `settings`, `clock`, `lock`: what all use;
+//! - `settings`, `clock`: what all use;
 //! - `transport`: what carries datagrams (UDP, or another network), and their authentication;
 //! - `wire`: the format of datagrams, requests and answers;
 //! - `link`: reliability of one connection, without socket and clock;
@@ -24,7 +24,6 @@ mod endpoint;
 pub mod fuzzing;
 mod initiator;
 mod link;
-mod lock;
 mod node;
 mod settings;
 mod target;

@@ -8,7 +8,7 @@ use farside_nic::RemoteKey;
 use rustc_hash::FxHashSet;
 
 use crate::ffi::{self, abi};
-use crate::lock::lock;
+use farside_fabric::lock::lock;
 
 /// An opened provider.
 pub(crate) struct Device {

@@ -19,7 +19,6 @@
 mod device;
 mod endpoint;
 mod ffi;
-mod lock;
 mod provider;
 mod queue;
 mod remote_keys;

@@ -10,8 +10,8 @@ use farside_nic::RemoteKey;
 
 use crate::device::Device;
 use crate::ffi::{self, AtomicCall, Completion, Context, LocalBytes, Peer, Posted, abi};
-use crate::lock::lock;
 use crate::stage::{self, Stage};
+use farside_fabric::lock::lock;
 
 /// The number of stages that are made at a time.
 const STAGES: usize = 8;

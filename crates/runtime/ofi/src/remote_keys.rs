@@ -6,7 +6,7 @@ use farside_fabric::{Rank, SegmentId};
 use farside_nic::Registration;
 use rustc_hash::FxHashMap;
 
-use crate::lock::lock;
+use farside_fabric::lock::lock;
 
 /// The remote keys that all threads of a rank know. Those of a segment are dropped when the rank
 /// frees its own part of it: a segment is freed by all its members.

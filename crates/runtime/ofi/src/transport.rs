@@ -1,26 +1,21 @@
-//! libfabric as a transport of the nic fabric, and the registration of memory that goes with it.
+//! libfabric as a transport of the nic fabric.
 
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, Weak};
 
-use farside_fabric::{Error, Mapped, Rank, Result, SegmentId, Width};
-use farside_nic::{Address, MemoryRegistration, Registration, Transport, TransportEndpoint};
-use rustc_hash::FxHashMap;
+use farside_fabric::{Error, Result, Width};
+use farside_nic::{Address, Transport, TransportEndpoint};
 
-use crate::device::{Device, Registered};
+use crate::device::Device;
 use crate::ffi::Library;
-use crate::lock::lock;
 use crate::provider;
 use crate::settings::{Atomics, Settings};
 use crate::transport_endpoint::{OfiTransportEndpoint, PACKET_BYTES};
+use farside_fabric::lock::lock;
 
 /// Where a processor of the target executes everything anyway, shorter transfers are gathered in
 /// messages: fewer of those, and fewer turns of the agent.
 const RMA_FROM_SOFTWARE: u64 = 8 << 10;
-
-/// Segments of so many bytes are registered by the agent itself, in milliseconds.
-const AT_ONCE_BYTES: u64 = 4_194_304;
 
 /// A provider, opened at an address of this host.
 pub struct Ofi {
@@ -110,86 +105,6 @@ impl Transport for Ofi {
 
     fn needs_reply_address(&self) -> bool {
         true
-    }
-}
-
-/// The segments of a node that peers reach without its agent, or that the provider has refused.
-pub(crate) struct Registrations {
-    /// They are closed before the endpoint that they may be bound to.
-    known: FxHashMap<(Rank, SegmentId), Known>,
-    endpoint: Arc<OfiTransportEndpoint>,
-}
-
-/// How far a segment's registration has come.
-enum Known {
-    UnderWay(Receiver<Result<Registered>>),
-    Registered(Registered),
-    Refused,
-}
-
-impl Known {
-    /// Takes in the outcome of a registration that was under way. A thread that has ended without
-    /// one has not registered anything.
-    fn look(&mut self) {
-        let Known::UnderWay(outcome) = self else { return };
-        *self = match outcome.try_recv() {
-            Ok(Ok(registered)) => Known::Registered(registered),
-            Ok(Err(_)) | Err(TryRecvError::Disconnected) => Known::Refused,
-            Err(TryRecvError::Empty) => return,
-        };
-    }
-}
-
-impl Registrations {
-    pub(crate) fn new(endpoint: Arc<OfiTransportEndpoint>) -> Registrations {
-        Registrations { endpoint, known: FxHashMap::default() }
-    }
-
-    /// Begins a registration: where there is much memory, which the provider may pin, in a thread
-    /// of its own.
-    fn begin(&self, memory: Mapped) -> Known {
-        let (send, outcome) = std::sync::mpsc::channel();
-        let (endpoint, bytes) = (self.endpoint.clone(), memory.bytes());
-        let register = move || {
-            let queue = &endpoint.queue;
-            // Nobody listens any more if the agent has ended.
-            let _ = send.send(queue.device().register(memory, queue.endpoint()));
-        };
-        if bytes <= AT_ONCE_BYTES {
-            register();
-        } else {
-            // A thread that cannot be started sends nothing.
-            let _ = std::thread::Builder::new().name("farside-register".into()).spawn(register);
-        }
-        let mut begun = Known::UnderWay(outcome);
-        begun.look();
-        begun
-    }
-}
-
-impl MemoryRegistration for Registrations {
-    fn register(&mut self, rank: Rank, segment: SegmentId, memory: Mapped) -> Option<Registration> {
-        if !self.known.contains_key(&(rank, segment)) {
-            let begun = self.begin(memory);
-            self.known.insert((rank, segment), begun);
-        }
-        let known = self.known.get_mut(&(rank, segment))?;
-        known.look();
-        match known {
-            Known::UnderWay(_) => None,
-            Known::Registered(registered) => Some(Registration::Key(registered.remote_key())),
-            Known::Refused => Some(Registration::Refused),
-        }
-    }
-
-    fn is_registering(&mut self, rank: Rank, segment: SegmentId) -> bool {
-        let Some(known) = self.known.get_mut(&(rank, segment)) else { return false };
-        known.look();
-        matches!(known, Known::UnderWay(_))
-    }
-
-    fn deregister(&mut self, rank: Rank, segment: SegmentId) {
-        self.known.remove(&(rank, segment));
     }
 }
 

@@ -1,24 +1,24 @@
 //! An endpoint of libfabric as a transport endpoint of the nic fabric: messages between ports and
-//! agents, and, beside them, direct operations on far memory.
+//! agents, and, beside them, direct operations on far memory and the registrations that these need.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use farside_fabric::{Error, Node, Result};
+use farside_fabric::{Error, Mapped, Node, Rank, Result, SegmentId};
 use farside_nic::{
-    Address, Direct, MemoryRegistration, Notice, Owed, PeerAddress, TransportEndpoint,
+    Address, Direct, MemoryRegistration, Notice, Owed, PeerAddress, Registration, TransportEndpoint,
 };
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::device::Device;
+use crate::device::{Device, Registered};
 use crate::ffi::Posted;
-use crate::lock::lock;
 use crate::queue::{Event, Queue, Sizes};
 use crate::transfers::{Far, FarAtomic, Part, Start, Transfers};
-use crate::transport::Registrations;
+use farside_fabric::lock::lock;
 
 /// A function that takes a message as soon as it is there.
 type Taker<'a> = &'a mut dyn FnMut(&[u8]);
@@ -44,6 +44,8 @@ const WAKEUPS_AT_ONCE: usize = 64;
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 /// The longest sleep while something waits for the provider to take it.
 const RETRY_INTERVAL: Duration = Duration::from_micros(500);
+/// Segments of so many bytes are registered by the agent itself, in milliseconds.
+const AT_ONCE_BYTES: u64 = 4_194_304;
 
 pub(crate) struct OfiTransportEndpoint {
     pub(crate) queue: Queue,
@@ -273,7 +275,7 @@ impl TransportEndpoint for OfiTransportEndpoint {
     }
 
     fn memory_registration(self: Arc<Self>) -> Option<Box<dyn MemoryRegistration>> {
-        Some(Box::new(Registrations::new(self)))
+        Some(Box::new(Registrations { endpoint: self, known: FxHashMap::default() }))
     }
 }
 
@@ -301,5 +303,81 @@ impl Direct for OfiTransportEndpoint {
 
     fn is_over(&self, transfer: u64) -> bool {
         lock(&self.state).transfers.is_done(transfer)
+    }
+}
+
+/// The segments of a node that peers reach without its agent, or that the provider has refused.
+struct Registrations {
+    /// They are closed before the endpoint that they may be bound to.
+    known: FxHashMap<(Rank, SegmentId), Known>,
+    endpoint: Arc<OfiTransportEndpoint>,
+}
+
+/// How far a segment's registration has come.
+enum Known {
+    UnderWay(Receiver<Result<Registered>>),
+    Registered(Registered),
+    Refused,
+}
+
+impl Known {
+    /// Takes in the outcome of a registration that was under way. A thread that has ended without
+    /// one has not registered anything.
+    fn look(&mut self) {
+        let Known::UnderWay(outcome) = self else { return };
+        *self = match outcome.try_recv() {
+            Ok(Ok(registered)) => Known::Registered(registered),
+            Ok(Err(_)) | Err(TryRecvError::Disconnected) => Known::Refused,
+            Err(TryRecvError::Empty) => return,
+        };
+    }
+}
+
+impl Registrations {
+    /// Begins a registration: where there is much memory, which the provider may pin, in a thread
+    /// of its own.
+    fn begin(&self, memory: Mapped) -> Known {
+        let (send, outcome) = std::sync::mpsc::channel();
+        let (endpoint, bytes) = (self.endpoint.clone(), memory.bytes());
+        let register = move || {
+            let queue = &endpoint.queue;
+            // Nobody listens any more if the agent has ended.
+            let _ = send.send(queue.device().register(memory, queue.endpoint()));
+        };
+        if bytes <= AT_ONCE_BYTES {
+            register();
+        } else {
+            // A thread that cannot be started sends nothing.
+            let _ = std::thread::Builder::new().name("farside-register".into()).spawn(register);
+        }
+        let mut begun = Known::UnderWay(outcome);
+        begun.look();
+        begun
+    }
+}
+
+impl MemoryRegistration for Registrations {
+    fn register(&mut self, rank: Rank, segment: SegmentId, memory: Mapped) -> Option<Registration> {
+        if !self.known.contains_key(&(rank, segment)) {
+            let begun = self.begin(memory);
+            self.known.insert((rank, segment), begun);
+        }
+        let known = self.known.get_mut(&(rank, segment))?;
+        known.look();
+        match known {
+            Known::UnderWay(_) => None,
+            Known::Registered(registered) => Some(Registration::Key(registered.remote_key())),
+            Known::Refused => Some(Registration::Refused),
+        }
+    }
+
+    fn is_registering(&mut self, rank: Rank, segment: SegmentId) -> bool {
+        let Some(known) = self.known.get_mut(&(rank, segment)) else { return false };
+        known.look();
+        matches!(known, Known::UnderWay(_))
+    }
+
+    fn deregister(&mut self, rank: Rank, segment: SegmentId) {
+        self.known.remove(&(rank, segment));
     }
 }

@@ -21,9 +21,10 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use farside_fabric::lock::lock;
 use farside_fabric::observed::{Kind, Operation};
 use farside_fabric::record::RingProbe;
 use farside_fabric::tracing::Server;
@@ -33,8 +34,9 @@ use farside_fabric::{
 };
 
 use crate::bell::ANYTHING;
-use crate::endpoint::{Neighbourhood, Surroundings, now_ns};
-use crate::memory::{CALL_BYTES, CALL_SLOTS, CallSlot, Job};
+use crate::layout::{CALL_BYTES, CALL_SLOTS, CallSlot};
+use crate::machine::now_ns;
+use crate::memory::Job;
 use crate::succession::{FAILED, READY, STOPPED, Turn};
 use crate::waiting::{self, Site};
 
@@ -50,6 +52,21 @@ const RUNNING: u32 = 6;
 const GONE: u32 = 7;
 /// Whoever took over cannot run handlers: the reply is the system's error.
 const REFUSED: u32 = 8;
+
+/// What a fabric that reaches further adds to the agent that lives with a rank.
+pub trait Surroundings: Send + Sync {
+    /// What the handlers of an agent that is about to start can reach, and whom to tell of calls
+    /// that they have answered.
+    fn start(&self) -> Result<Neighbourhood>;
+}
+
+/// What an agent is given.
+pub struct Neighbourhood {
+    /// What its handlers can reach.
+    pub reach: Box<dyn farside_fabric::Agent + Send>,
+    /// Called with who had asked, whenever a call was answered.
+    pub answered: Box<dyn Fn(Rank) + Send>,
+}
 
 type Handlers = Mutex<HashMap<HandlerId, Handler>>;
 
@@ -431,9 +448,4 @@ fn answer(slot: &CallSlot, memory: &Mapped, result: std::result::Result<Vec<u8>,
         }
     };
     slot.state.swap(state, Ordering::SeqCst);
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that is done under these locks can panic half-way, except a handler, which is caught.
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

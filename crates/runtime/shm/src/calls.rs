@@ -11,10 +11,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use farside_fabric::lock::lock;
 use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, Ticket};
 
-use crate::agent::{FREE, ask, is_waiting, lock, outcome, read_reply};
-use crate::memory::{CALL_BYTES, CALL_SLOTS, Job};
+use crate::agent::{FREE, ask, is_waiting, outcome, read_reply};
+use crate::layout::{CALL_BYTES, CALL_SLOTS};
+use crate::memory::Job;
 
 /// How long a call waits for a slot before it looks for answers, and whether the agent still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);

@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
+use farside_fabric::lock::lock;
 use farside_fabric::memory::{Contender, Look, full_fence};
 use farside_fabric::record::{CONTEXTS, Records};
 use farside_fabric::{
@@ -12,11 +13,13 @@ use farside_fabric::{
     Rank, Region, Reply, Result, SegmentId, Started, Ticket, Topology, Wait, Wake, Word,
 };
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Neighbourhood, Surroundings};
 use crate::arena::Arena;
 use crate::bell::ANYTHING;
 use crate::calls::Calls;
-use crate::memory::{CALL_BYTES, CALL_SLOTS, Job};
+use crate::layout::{CALL_BYTES, CALL_SLOTS};
+use crate::machine::now_ns;
+use crate::memory::Job;
 use crate::reach::{self, Reach};
 use crate::succession::Turn;
 use crate::waiting::{self, Site, Waited};
@@ -27,21 +30,6 @@ pub struct Endpoint {
     effort: Cell<Effort>,
     /// Which of its rank's records is this connection's, unless there was none left.
     record: Option<usize>,
-}
-
-/// What a fabric that reaches further adds to the agent that lives with a rank.
-pub trait Surroundings: Send + Sync {
-    /// What the handlers of an agent that is about to start can reach, and whom to tell of calls
-    /// that they have answered.
-    fn start(&self) -> Result<Neighbourhood>;
-}
-
-/// What an agent is given.
-pub struct Neighbourhood {
-    /// What its handlers can reach.
-    pub reach: Box<dyn farside_fabric::Agent + Send>,
-    /// Called with who had asked, whenever a call was answered.
-    pub answered: Box<dyn Fn(Rank) + Send>,
 }
 
 /// There is nothing but this machine.
@@ -421,15 +409,4 @@ impl Endpoint {
 fn look(which: usize, condition: &Condition<'_>, word: Look<'_>) -> Option<(usize, u64)> {
     let value = word.load();
     (condition.until)(value).then_some((which, value))
-}
-
-/// Returns the time by the clock that all ranks of a machine share.
-pub fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that is done under these locks can panic half-way.
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,11 +1,19 @@
-//! Where everything is in the job's file.
+//! What is in the job's file, and where.
 
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use farside_fabric::FailureCounters;
 use farside_fabric::memory::Stripes;
 use farside_fabric::record::{RANK_RECORD_BYTES, Ring};
 
-use crate::memory::{AgentLine, CALL_BYTES, CALL_SLOTS, CallSlot, Header, Member};
-use crate::segments::{Entry, SEGMENTS};
+use crate::bell::Bell;
 
+/// How many calls a rank may have under way.
+pub(crate) const CALL_SLOTS: u32 = 16;
+/// The longest argument or reply of a call: a page, and what is said of it.
+pub(crate) const CALL_BYTES: u64 = 4608;
+/// How many segments a rank may have at a time.
+pub(crate) const SEGMENTS: u64 = 16 * 1024;
 pub(crate) const SLOT_BYTES: u64 = size_of::<CallSlot>() as u64 + CALL_BYTES;
 
 /// Where everything is; computed alike by everybody from the header's numbers.
@@ -76,4 +84,80 @@ impl Layout {
             total: next,
         })
     }
+}
+
+#[repr(C, align(128))]
+pub(crate) struct Header {
+    pub(crate) magic: AtomicU64,
+    pub(crate) ranks: AtomicU32,
+    /// More than one if the topology pretends so: then each has an agent of its own.
+    pub(crate) nodes: AtomicU32,
+    pub(crate) cores: AtomicU32,
+    /// How many rings there are: one for each rank and each thread that may serve, or none.
+    pub(crate) rings: AtomicU32,
+    pub(crate) arena_bytes: AtomicU64,
+    pub(crate) root_bytes: AtomicU64,
+    pub(crate) topology_bytes: AtomicU64,
+    pub(crate) beside_bytes: AtomicU64,
+    /// On a line of its own: every operation looks at it, and it hardly ever changes.
+    pub(crate) failures: FailureLine,
+    pub(crate) endpoints: Line<AtomicU32>,
+    /// How many departures were numbered.
+    pub(crate) departures: AtomicU32,
+}
+
+#[repr(C, align(128))]
+pub(crate) struct FailureLine(pub(crate) FailureCounters);
+
+#[repr(C, align(128))]
+pub(crate) struct Line<T>(pub(crate) T);
+
+/// What ranks know of a node's agent.
+#[repr(C, align(128))]
+pub(crate) struct AgentLine {
+    pub(crate) bell: Bell,
+    /// Where those sleep who would run the handlers next.
+    pub(crate) standby: Bell,
+    /// See `Job::executing`.
+    pub(crate) executing: AtomicU32,
+}
+
+/// What others know of a rank.
+#[repr(C, align(128))]
+pub(crate) struct Member {
+    pub(crate) bell: Bell,
+    /// What has become of it. The rest of its [`Departure`](farside_fabric::Departure) is there
+    /// before that: see `fate`.
+    pub(crate) peer_state: AtomicU64,
+    pub(crate) order: AtomicU32,
+    /// How many of the departures it has got over.
+    pub(crate) got_over: AtomicU32,
+    pub(crate) cause: AtomicU64,
+    /// Whether its program has failed by itself.
+    pub(crate) failed: AtomicU32,
+    /// See `succession`.
+    pub(crate) serving: AtomicU32,
+}
+
+/// The control words of a call; the bytes follow it.
+#[repr(C, align(64))]
+pub(crate) struct CallSlot {
+    /// Where the call stands: see `agent`.
+    pub(crate) state: AtomicU32,
+    pub(crate) handler: AtomicU32,
+    pub(crate) node: AtomicU32,
+    /// Whose process executes it.
+    pub(crate) runner: AtomicU32,
+    /// How long the argument, then the reply, is.
+    pub(crate) bytes: AtomicU64,
+}
+
+/// A segment of a rank: a piece of its arena.
+#[repr(C)]
+pub(crate) struct Entry {
+    pub(crate) id: AtomicU64,
+    pub(crate) offset: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    /// Not zero if traffic to it does not count as landings: see `Job::exclude`.
+    pub(crate) is_excluded: AtomicU64,
 }

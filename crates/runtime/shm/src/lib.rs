@@ -11,8 +11,8 @@
 //! (operations on behalf of far ranks) and [`FarAnswer`] (calls of far ranks). That seam is for
 //! `nic` alone.
 //!
-//! - `memory`: the file and its mapping, `layout`: where everything is in it; all `unsafe` of this
-//!   crate is there and in `bell`'s system call;
+//! - `layout`: what is in the file, and where; `memory`: the file and its mapping; all `unsafe` of
+//!   this crate is there and in `bell`'s system call;
 //! - `segments`: the tables that name the pieces of arenas;
 //! - `peer_state`: which ranks have departed, in which order, and by which cause;
 //! - `bell`: how a rank sleeps and is woken;
@@ -21,7 +21,7 @@
 //! - `endpoint`: the [`farside_fabric::Fabric`] itself;
 //! - `reach`: what is done to mapped memory, on whosever behalf;
 //! - `agent`: the thread that runs handlers, `succession`: whose does, `calls`: who has called;
-//! - `machine`: sockets, NUMA nodes and caches, as the system tells them.
+//! - `machine`: sockets, NUMA nodes, caches and the time, as the system tells them.
 
 mod agent;
 mod arena;
@@ -37,9 +37,9 @@ mod segments;
 mod succession;
 mod waiting;
 
-pub use agent::FarAnswer;
-pub use endpoint::{Companion, Endpoint, Membership, Neighbourhood, Surroundings, now_ns};
-pub use machine::{cores, list, topology_of_this_machine};
+pub use agent::{FarAnswer, Neighbourhood, Surroundings};
+pub use endpoint::{Companion, Endpoint, Membership};
+pub use machine::{cores, list, now_ns, topology_of_this_machine};
 pub use memory::{Config, Job, RANKS_MAX};
 pub use peer_state::{FarLoss, RankLoss, fate_bits, fate_from_bits};
 pub use reach::Reach;

@@ -1,4 +1,4 @@
-//! What the system says about this machine: processors, sockets, NUMA nodes, caches.
+//! What the system says about this machine: processors, sockets, NUMA nodes, caches, the time.
 
 use std::path::Path;
 
@@ -7,6 +7,12 @@ use farside_fabric::{Result, Topology};
 /// How many processors this process may use.
 pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}
+
+/// Returns the time by the clock that all ranks of a machine share.
+pub fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// How many bytes this process may map, if that is limited.

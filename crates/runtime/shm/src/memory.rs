@@ -27,8 +27,10 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::bell::Bell;
-use crate::layout::{Layout, SLOT_BYTES, Sizes};
-use crate::segments::{Entry, SEGMENTS};
+use crate::layout::{
+    AgentLine, CALL_BYTES, CALL_SLOTS, CallSlot, Entry, Header, Layout, Member, SEGMENTS,
+    SLOT_BYTES, Sizes,
+};
 
 /// "farside" and the version of the layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"farside\x07");
@@ -36,10 +38,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"farside\x07");
 pub const RANKS_MAX: u32 = 4096;
 const TOPOLOGY_BYTES_MAX: u64 = 16 << 20;
 const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
-/// How many calls a rank may have under way.
-pub(crate) const CALL_SLOTS: u32 = 16;
-/// The longest argument or reply of a call: a page, and what is said of it.
-pub(crate) const CALL_BYTES: u64 = 4608;
 
 /// What a job is made of.
 #[derive(Debug, Clone)]
@@ -78,72 +76,6 @@ impl Config {
             is_recorded: false,
         }
     }
-}
-
-#[repr(C, align(128))]
-pub(crate) struct Header {
-    magic: AtomicU64,
-    ranks: AtomicU32,
-    /// More than one if the topology pretends so: then each has an agent of its own.
-    nodes: AtomicU32,
-    cores: AtomicU32,
-    /// How many rings there are: one for each rank and each thread that may serve, or none.
-    rings: AtomicU32,
-    arena_bytes: AtomicU64,
-    root_bytes: AtomicU64,
-    topology_bytes: AtomicU64,
-    beside_bytes: AtomicU64,
-    /// On a line of its own: every operation looks at it, and it hardly ever changes.
-    failures: FailureLine,
-    endpoints: Line<AtomicU32>,
-    /// How many departures were numbered.
-    departures: AtomicU32,
-}
-
-#[repr(C, align(128))]
-struct FailureLine(FailureCounters);
-
-#[repr(C, align(128))]
-struct Line<T>(T);
-
-/// What ranks know of a node's agent.
-#[repr(C, align(128))]
-pub(crate) struct AgentLine {
-    bell: Bell,
-    /// Where those sleep who would run the handlers next.
-    standby: Bell,
-    /// See [`Job::executing`].
-    executing: AtomicU32,
-}
-
-/// What others know of a rank.
-#[repr(C, align(128))]
-pub(crate) struct Member {
-    bell: Bell,
-    /// What has become of it. The rest of its [`Departure`](farside_fabric::Departure) is there
-    /// before that: see `fate`.
-    pub(crate) peer_state: AtomicU64,
-    pub(crate) order: AtomicU32,
-    /// How many of the departures it has got over.
-    pub(crate) got_over: AtomicU32,
-    pub(crate) cause: AtomicU64,
-    /// Whether its program has failed by itself.
-    pub(crate) failed: AtomicU32,
-    /// See `succession`.
-    serving: AtomicU32,
-}
-
-/// The control words of a call; the bytes follow it.
-#[repr(C, align(64))]
-pub(crate) struct CallSlot {
-    /// Where the call stands: see `agent`.
-    pub(crate) state: AtomicU32,
-    pub(crate) handler: AtomicU32,
-    pub(crate) node: AtomicU32,
-    /// Whose process executes it.
-    pub(crate) runner: AtomicU32,
-    /// How long the argument, then the reply, is.
-    pub(crate) bytes: AtomicU64,
 }
 
 /// The memory of a job, mapped into this process. The launcher makes it; ranks attach to it.

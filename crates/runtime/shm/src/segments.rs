@@ -1,25 +1,15 @@
 //! The tables of segments: which pieces of a rank's arena have which names.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 use farside_fabric::{Error, Mapped, Rank, Result, SegmentId};
 
+use crate::layout::{Entry, SEGMENTS};
 use crate::memory::Job;
 
-/// How many segments a rank may have at a time.
-pub(crate) const SEGMENTS: u64 = 16 * 1024;
 /// The name of an entry that was used and is free again.
 const TOMBSTONE: u64 = u64::MAX;
-
-#[repr(C)]
-pub(crate) struct Entry {
-    id: AtomicU64,
-    offset: AtomicU64,
-    bytes: AtomicU64,
-    /// Not zero if traffic to it does not count as landings: see [`Job::exclude`].
-    is_excluded: AtomicU64,
-}
 
 impl Job {
     /// Enters a segment of `rank` into its table. Only the owner does that.

@@ -1,7 +1,6 @@
 //! The launcher's loop where a job spans hosts: a daemon on each of them watches its ranks, and
 //! this watches the daemons.
 
-pub(crate) mod clocks;
 mod looks;
 mod partition;
 mod paths;

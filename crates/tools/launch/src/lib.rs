@@ -16,6 +16,7 @@
 //! ```
 
 mod channel;
+mod clocks;
 mod cluster;
 mod console;
 mod daemon;

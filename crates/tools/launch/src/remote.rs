@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 
 use crate::channel::{Outbox, Slot};
-use crate::cluster::clocks::RoundTrip;
+use crate::clocks::RoundTrip;
 use crate::console::Console;
 use crate::frames::{GREETING, ToLauncher, ToNode, VERSION, decode};
 use crate::output::Sink;

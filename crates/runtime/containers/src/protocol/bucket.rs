@@ -30,7 +30,6 @@ use farside_rma::{Context, Place, Window};
 use super::hash_of;
 use super::layout::{COUNT, Layout, Meta, REMOVED, SHAPE, State, astray, entries};
 use super::steps;
-use super::sweep::Search;
 
 /// After how many cells a reader looks whether the chain that it follows has changed.
 const PATIENCE: usize = 16;
@@ -100,6 +99,15 @@ pub(crate) struct Seen {
 pub(crate) struct Held {
     pub(crate) bucket: u64,
     pub(crate) state: State,
+}
+
+/// Where to look for cells when there are no fresh ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// Through all buckets: an entry has no other place.
+    Everywhere,
+    /// A few hundred buckets: the table can do without.
+    Nearby,
 }
 
 impl Volume<'_> {

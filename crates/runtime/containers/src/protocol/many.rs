@@ -24,10 +24,9 @@ use std::sync::atomic::{Ordering, fence};
 use farside_fabric::Result;
 use farside_rma::Run;
 
-use super::bucket::{Held, OnUnwind, Seen, Verdict, Volume};
+use super::bucket::{Held, OnUnwind, Search, Seen, Verdict, Volume};
 use super::layout::{COUNT, Meta, REMOVED, State, astray, entries};
 use super::steps;
-use super::sweep::Search;
 
 /// A key of a batch: where its words are, and what came of it.
 pub(crate) struct Item {

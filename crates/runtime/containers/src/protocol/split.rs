@@ -19,11 +19,10 @@
 
 use farside_fabric::{Error, Rank, Result};
 
-use super::bucket::{Held, Seen, Volume};
+use super::bucket::{Held, Search, Seen, Volume};
 use super::hash_of;
 use super::layout::{CLAIM, Meta, SHAPE, State, astray};
 use super::steps;
-use super::sweep::Search;
 
 /// How many buckets are split at a time: more than entries that come with it, so that the table
 /// catches up.

@@ -20,20 +20,12 @@
 
 use farside_fabric::Result;
 
-use super::bucket::{Seen, Volume};
+use super::bucket::{Search, Seen, Volume};
 use super::layout::{COUNT, FREE, Meta, SWEPT, State, TAKEN, VAIN, moment};
 use super::steps;
 
 /// How many buckets are read at a time.
 const BUCKETS: u64 = 32;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Search {
-    /// Through all buckets: an entry has no other place.
-    Everywhere,
-    /// A few hundred buckets: the table can do without.
-    Nearby,
-}
 
 impl Volume<'_> {
     /// Takes so many cells of the heap that nothing leads to, or none. This rank holds the `busy`

@@ -14,11 +14,12 @@ use farside_rma::{Context, Plain, Team, Window as Memory, or_free};
 
 use crate::active::Active;
 use crate::answer::AnswerSlot;
-use crate::backoff::{self, Backoff, LockAgent};
+use crate::backoff::Backoff;
 use crate::direct::{self, Direct};
 use crate::epoch_state::EpochState;
+use crate::lock_agent::{self, LockAgent};
 use crate::message::{Accumulation, Operation};
-use crate::published::{self, Published};
+use crate::published::Published;
 use crate::two_sided::TwoSided;
 
 pub use farside_fabric::Op;
@@ -208,18 +209,13 @@ impl<'t> Passive<'t> {
                 team.members(),
                 options.polls,
             )),
-            Design::Backoff(agent) => Passive::Backoff(Backoff::new(
-                team.protocol_words(backoff::WORDS)?,
-                context,
-                team.members(),
-                agent,
-            )),
-            Design::Published(agent) => Passive::Published(Published::new(
-                team.protocol_words(published::words(context.size()))?,
-                context,
-                team.members(),
-                agent,
-            )),
+            Design::Backoff(agent) => {
+                Passive::Backoff(Backoff::new(team, lock_agent::WORDS, agent)?)
+            }
+            Design::Published(agent) => {
+                let words = lock_agent::queue_words(context.size());
+                Passive::Published(Published::new(Backoff::new(team, words, agent)?))
+            }
             Design::TwoSided { message_bytes } => {
                 Passive::TwoSided(Box::new(TwoSided::new(team, message_bytes)?))
             }

@@ -2,9 +2,12 @@
 
 use std::fmt::{self, Write};
 
-use crate::sim::{Event, NOT_COVERED, Run, Verdict};
+use farside_fabric::text::counted;
+
+use crate::sim::NOT_COVERED;
 
 use super::explore::{Finding, Outcome};
+use super::trace::describe_trace_from;
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,11 +19,6 @@ impl fmt::Display for Outcome {
             Outcome::Failed => "FAILED",
         })
     }
-}
-
-/// Returns a number of things, in words.
-pub(super) fn count(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 impl Finding {
@@ -45,12 +43,12 @@ impl Finding {
                  with no failure so far; the rest is unknown. To shrink the search, use fewer \
                  ranks or rounds, or call `farside::check::begin` after the setup; to sample, use \
                  policy pct:3 with a number of schedules",
-                count(report.runs, "schedule")
+                counted(report.runs, "schedule")
             ),
             (Outcome::Sampled, ..) => writeln!(
                 text,
                 "sampled: nothing was found in {}; all others were not tried",
-                count(report.runs, "random schedule")
+                counted(report.runs, "random schedule")
             ),
             (Outcome::Partial, ..) => writeln!(
                 text,
@@ -77,14 +75,14 @@ impl Finding {
             let _ = writeln!(text, "  races     not seen: {what} (docs/races.md)");
         }
         if let Some(cure) = &self.cure {
-            let verified = count(self.cured_schedules, "schedule");
+            let verified = counted(self.cured_schedules, "schedule");
             let _ = writeln!(text, "  fix       {cure}: verified with it in {verified}");
         }
         let topology = check.topology.as_deref().unwrap_or("one node");
-        let ranks = count(check.ranks.into(), "rank");
+        let ranks = counted(check.ranks, "rank");
         let _ = write!(text, "  job       {ranks}, {topology}");
         if check.deaths > 0 {
-            let _ = write!(text, ", up to {}", count(check.deaths.into(), "death"));
+            let _ = write!(text, ", up to {}", counted(check.deaths, "death"));
         }
         if check.slow_news {
             text += ", slow news";
@@ -92,10 +90,10 @@ impl Finding {
         let torn = if check.torn { ", torn" } else { "" };
         let races = if check.races { "" } else { ", races not looked for" };
         let _ = writeln!(text, "{torn}{races}");
-        let (tried, steps) = (count(report.runs, "schedule"), count(report.steps, "step"));
+        let (tried, steps) = (counted(report.runs, "schedule"), counted(report.steps, "step"));
         let first = match (self.random_first, check.policy == self.policy.to_string()) {
             (0, true) => String::new(),
-            (first, true) => format!(", after {}", count(first, "random one")),
+            (first, true) => format!(", after {}", counted(first, "random one")),
             (_, false) => format!("; the policy {} was not needed", check.policy),
         };
         let _ = writeln!(
@@ -111,57 +109,4 @@ impl Finding {
         }
         text
     }
-}
-
-pub(super) fn replayed(ranks: u32, run: &Run) -> String {
-    let trace: Vec<Event> = run.steps.iter().map(|step| step.event.clone()).collect();
-    let text = match &run.verdict {
-        Verdict::Passed => "nothing is wrong".to_owned(),
-        Verdict::Pruned => "this schedule does not exist".to_owned(),
-        Verdict::TooLong => format!("no end after {} steps", trace.len()),
-        Verdict::Failed(problem) => problem.clone(),
-    };
-    format!("{}{text}", describe_trace_from(ranks, &trace, run.unused))
-}
-
-/// Describes the events of a run, a step a line, with a column for each rank.
-///
-/// ```
-/// use farside::check::{Check, describe_trace};
-/// use farside::{Rank, World};
-///
-/// let tickets = |world: &World| {
-///     let tickets = world.words(1)?;
-///     farside::check::begin(world);
-///     world.fetch_add(tickets.at(Rank(0), 0), 1).map(drop)
-/// };
-/// let run = Check::new(3).replay(tickets, "21")?;
-/// let trace: Vec<_> = run.steps.into_iter().map(|step| step.event).collect();
-/// assert!(describe_trace(3, &trace).contains(" 1  . . 2  fetch_add 1 at word 0 of window"));
-/// # Ok::<(), farside::Error>(())
-/// ```
-pub fn describe_trace(ranks: u32, trace: &[Event]) -> String {
-    describe_trace_from(ranks, trace, 0)
-}
-
-/// Likewise, without the first steps, `unused` of them, in which nothing of the program's own
-/// memory was used.
-fn describe_trace_from(ranks: u32, trace: &[Event], unused: usize) -> String {
-    let mut text = String::new();
-    if unused > 0 {
-        let _ = writeln!(
-            text,
-            "       …  {} before the program's first operation",
-            count(unused as u64, "step")
-        );
-    }
-    for (step, event) in trace.iter().enumerate().skip(unused) {
-        let column =
-            |rank: u32| if rank == event.id.rank.0 { rank.to_string() } else { ".".into() };
-        let columns: Vec<String> = (0..ranks).map(column).collect();
-        let what = event.to_string();
-        let what = what.split_once(": ").map_or(&*what, |(_, what)| what);
-        let _ = writeln!(text, "  {:>6}  {}  {what}", step + 1, columns.join(" "));
-    }
-    text
 }

@@ -10,6 +10,7 @@ use farside_races::{Checker, Cure, Race};
 use farside_rma::World;
 
 use super::quiet::Quiet;
+use super::trace::replayed;
 use crate::entry::MainResult;
 use crate::sim::{
     Policy, Program, Progress, Reduction, Report, Run, Simulation, Verdict, explore, judged,
@@ -249,7 +250,7 @@ impl Check {
         if let Ok(schedule) = std::env::var(REPLAY) {
             let run = self.replay_shared(program, &schedule);
             let run = run.unwrap_or_else(|error| panic!("{error}"));
-            panic!("{}", super::describe::replayed(self.ranks, &run));
+            panic!("{}", replayed(self.ranks, &run));
         }
         let finding = self.explore_watched(program, &mut |_| {});
         let finding = finding.unwrap_or_else(|error| panic!("{error}"));

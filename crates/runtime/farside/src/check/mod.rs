@@ -50,13 +50,14 @@ mod describe;
 mod explore;
 mod quiet;
 mod registered;
+mod trace;
 
-pub use describe::describe_trace;
 pub use explore::{Check, Finding, Outcome, begin};
 pub use farside_races::{Cure, Means, Race};
 pub(crate) use registered::explore_entry;
 #[doc(hidden)]
 pub use registered::{Registered, run};
+pub use trace::describe_trace;
 
 /// Makes the main function of a program that lists others, to be explored by `farside check
 /// PROGRAM`: the name of each and its number of ranks.

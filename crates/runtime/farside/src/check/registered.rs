@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use farside_fabric::text::counted;
 use farside_fabric::{Error, Result};
 use farside_job::{Entry, Explored, RunAs};
 use farside_races::{NOTHING_CHECKED, quoted};
@@ -14,9 +15,9 @@ use farside_rma::World;
 use crate::entry::MainResult;
 use crate::sim::{Progress, Run};
 
-use super::describe::{count, replayed};
 use super::explore::{Check, Finding, Outcome};
 use super::quiet::{Quiet, copy};
+use super::trace::replayed;
 
 /// The random schedules that are tried before an exhaustive search, unless a number of schedules
 /// is asked for.
@@ -276,7 +277,7 @@ impl Meter<'_> {
         let seconds = self.begin.elapsed().as_secs_f64();
         // What cannot be shown is not needed.
         if let Some(entry) = self.entry {
-            let tried = count(runs, "schedule");
+            let tried = counted(runs, "schedule");
             let _ = entry.progress(&format!("{name}: {tried} in {seconds:.1} s"));
         }
         if let Some(terminal) = &mut self.terminal {

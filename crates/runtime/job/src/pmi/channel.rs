@@ -114,6 +114,13 @@ impl Channel {
     }
 }
 
+/// The fields `name=value` of a line.
+pub(crate) fn fields(line: &str) -> Vec<(String, String)> {
+    let split =
+        |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    line.split_whitespace().filter_map(split).collect()
+}
+
 /// The first of the fields `name=value` with this name.
 pub(crate) fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -131,7 +138,7 @@ pub(crate) fn without_value(question: &str) -> String {
 pub(crate) fn negotiate(channel: &mut Channel, version: u32, subversion: u32) -> Result<()> {
     channel.write(&format!("cmd=init pmi_version={version} pmi_subversion={subversion}\n"))?;
     let answer = channel.line()?;
-    let fields = crate::pmi::pmi1::fields(&answer);
+    let fields = fields(&answer);
     if field(&fields, "cmd") != Some("response_to_init") {
         return Err(Error(format!(
             "the launcher answers {answer:?} to a greeting in PMI-{version}"
@@ -147,4 +154,17 @@ pub(crate) fn negotiate(channel: &mut Channel, version: u32, subversion: u32) ->
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_into_fields() {
+        let fields = fields("cmd=get_result rc=0 msg=success value=a.b-1=2\n");
+        assert_eq!(field(&fields, "cmd"), Some("get_result"));
+        assert_eq!(field(&fields, "value"), Some("a.b-1=2"));
+        assert_eq!(field(&fields, "nothing"), None);
+    }
 }

@@ -1,6 +1,6 @@
 //! PMI-1: one line for each question, one for its answer, `cmd=NAME key=value …`.
 
-use crate::pmi::channel::{Channel, field, negotiate, without_value};
+use crate::pmi::channel::{Channel, field, fields, negotiate, without_value};
 use crate::pmi::{Error, Result, Session};
 
 pub(crate) struct Pmi1 {
@@ -72,24 +72,5 @@ impl Session for Pmi1 {
 
     fn finish(mut self: Box<Self>) -> Result<()> {
         self.ask("cmd=finalize\n", "finalize_ack").map(drop)
-    }
-}
-
-pub(crate) fn fields(line: &str) -> Vec<(String, String)> {
-    let split =
-        |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    line.split_whitespace().filter_map(split).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_cut_into_fields() {
-        let fields = fields("cmd=get_result rc=0 msg=success value=a.b-1=2\n");
-        assert_eq!(field(&fields, "cmd"), Some("get_result"));
-        assert_eq!(field(&fields, "value"), Some("a.b-1=2"));
-        assert_eq!(field(&fields, "nothing"), None);
     }
 }

@@ -15,11 +15,11 @@ use crate::clock::{CROWDED_NS, LONGEST_SLEEP, now_ns};
 use crate::initiator::origin::Origin;
 use crate::initiator::port::{BackgroundTransfer, Port, ticket};
 use crate::initiator::transfers::LONG_BYTES;
-use crate::lock::lock;
 use crate::node::rank_state::OUTSTANDING_MAX;
 use crate::transport::PeerAddress;
 use crate::transport::direct::Owed;
 use crate::wire::ServerId;
+use farside_fabric::lock::lock;
 
 /// How often a thread looks for its answer before it sleeps. Between two looks it lets others run:
 /// the one that is to answer may need the processor.

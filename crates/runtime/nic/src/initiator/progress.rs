@@ -15,7 +15,7 @@ use farside_fabric::Node;
 
 use super::port::Port;
 use crate::clock::LONGEST_SLEEP;
-use crate::lock::lock;
+use farside_fabric::lock::lock;
 
 /// The interval while something has not been sent.
 const UNSENT: Duration = Duration::from_millis(1);

@@ -16,7 +16,6 @@ use super::address_table::AddressTable;
 use super::liveness::Liveness;
 use crate::clock::now_ns;
 use crate::initiator::origin::Origin;
-use crate::lock::lock;
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
 use crate::target::refusals::Refusals;
@@ -24,6 +23,7 @@ use crate::target::service::{Arrival, Service};
 use crate::transport::PeerAddress;
 use crate::wire::request::Request;
 use crate::wire::{self, ServerId};
+use farside_fabric::lock::lock;
 
 /// The number of looks for requests before a look for commands.
 const LOOKS: u32 = 256;

@@ -14,10 +14,10 @@ use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::Origin;
 use crate::initiator::port::Port;
 use crate::initiator::progress::Progress;
-use crate::lock::lock;
 use crate::transport::Transport;
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
+use farside_fabric::lock::lock;
 
 /// Gives the handlers in a rank's process their way to other nodes.
 pub(crate) struct HandlerReach {

@@ -14,12 +14,12 @@ use super::host_server::HostServer;
 use super::ports::{self, drain, open_port};
 use crate::initiator::port::Port;
 use crate::initiator::progress::Progress;
-use crate::lock::lock;
 use crate::settings::{AtomicUnit, ServerLocation};
 use crate::target::memory::{LANDINGS, slot};
 use crate::transport::Transport;
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
+use farside_fabric::lock::lock;
 
 /// The number of fetching operations that a thread may have under way: what send tokens limit in
 /// \[NIC02 section III-A\].

@@ -20,7 +20,6 @@ use super::fence::NodeFence;
 use super::liveness::Liveness;
 use crate::clock::now_ns;
 use crate::initiator::origin::Origin;
-use crate::lock::lock;
 use crate::settings::{ServerLocation, Settings};
 use crate::target::listener::Listener;
 use crate::target::memory::NodeMemory;
@@ -31,6 +30,7 @@ use crate::transport::seal::Key;
 use crate::transport::udp::{self, Udp, UdpEndpoint};
 use crate::transport::{Address, PeerAddress, StreamSettings, Transport, TransportEndpoint};
 use crate::wire::{PortId, ServerId};
+use farside_fabric::lock::lock;
 
 /// The length of the longest datagram that a server sends: the longest request may ask for it.
 pub(super) const REPLY_BYTES: usize = 62 << 10;

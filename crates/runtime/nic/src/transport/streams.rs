@@ -31,7 +31,7 @@ use super::frames::{self, Arrived, Ends};
 use super::seal::{StreamKey, random_bytes};
 use super::{Carrier, PeerAddress, StreamSettings, Streams};
 use crate::clock::now_ns;
-use crate::lock::lock;
+use farside_fabric::lock::lock;
 
 /// While no stream is in use, the endpoint looks at its streams once in so many looks.
 const LOOKS_PER_POLL: u32 = 8;

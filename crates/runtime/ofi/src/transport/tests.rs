@@ -3,8 +3,10 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
-use farside_fabric::Region;
-use farside_fabric::{Atomic, Connection as _, Node, OldValue, Reply, Started, Topology, Word};
+use farside_fabric::{
+    Atomic, Connection as _, Node, OldValue, Rank, Region, Reply, SegmentId, Started, Topology,
+    Word,
+};
 use farside_nic::{Key, NodeServer};
 
 use super::*;

@@ -3,6 +3,7 @@
 mod model;
 mod screen;
 mod state;
+mod style;
 mod text;
 mod traffic;
 

@@ -11,6 +11,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
 
 use super::model::{Model, RankRow, short, since};
 use super::state::{State, View};
+use super::style::{bold, coloured};
 use super::traffic;
 
 /// A screen of so many columns has room for everything.
@@ -44,15 +45,6 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, state: &State) {
     if state.shows_help {
         draw_help(frame);
     }
-}
-
-pub(super) fn bold() -> Style {
-    Style::new().add_modifier(Modifier::BOLD)
-}
-
-/// The style of a state, or none without colours.
-pub(super) fn coloured(state: &State, colour: Color) -> Style {
-    if state.has_colour { Style::new().fg(colour) } else { Style::new() }
 }
 
 fn draw_head(frame: &mut Frame<'_>, area: Rect, model: &Model, state: &State) {

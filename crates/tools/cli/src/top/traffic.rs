@@ -7,8 +7,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::model::{Model, RankRow, short};
-use super::screen::{bold, coloured};
 use super::state::State;
+use super::style::{bold, coloured};
 
 const SHADES: [&str; 10] = [" ", ".", ":", "-", "=", "+", "*", "#", "%", "@"];
 const COLOURS: [Color; 10] = [

@@ -7,7 +7,7 @@ use farside_fabric::Topology;
 use farside_job::{Recording, now_ns};
 
 use super::Cluster;
-use super::clocks::{self, HostClock, RoundTrip};
+use crate::clocks::{self, HostClock, RoundTrip};
 use crate::frames::ToNode;
 use crate::recorded::Part;
 use crate::remote::State;

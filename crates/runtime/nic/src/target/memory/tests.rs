@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::lock::lock;
 use crate::torture::real_job;
 use crate::transport::RemoteKey;
 use crate::transport::seal::Key;
 use crate::wire::request;
+use farside_fabric::lock::lock;
 
 const RANK: Rank = Rank(0);
 

@@ -14,7 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
 use super::super::frames::{self, Inbox};
 use super::super::{Carrier, tcp};
 use crate::clock::now_ns;
-use crate::lock::lock;
+use farside_fabric::lock::lock;
 
 pub(super) const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time for a connection to a server, and its challenge.

@@ -46,7 +46,7 @@ struct Comparison {
 }
 
 #[derive(Default)]
-pub(super) struct HostClock {
+pub(crate) struct HostClock {
     /// The results of the comparisons, in the order of time.
     estimates: Vec<Estimate>,
     under_way: Option<Comparison>,
@@ -54,12 +54,12 @@ pub(super) struct HostClock {
 
 impl HostClock {
     /// Begins a comparison: the host is to be asked.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.under_way = Some(Comparison { trips_left: ROUND_TRIPS, best: None });
     }
 
     /// Takes an answer; returns whether the host is to be asked again.
-    pub(super) fn note(&mut self, trip: RoundTrip) -> bool {
+    pub(crate) fn note(&mut self, trip: RoundTrip) -> bool {
         let Some(Comparison { trips_left, best }) = &mut self.under_way else { return false };
         let found = Estimate::of(trip);
         let better = best.filter(|best| best.error_ns <= found.error_ns).unwrap_or(found);
@@ -73,12 +73,12 @@ impl HostClock {
     }
 
     /// Returns whether no comparison is under way, and one has been made.
-    pub(super) fn is_compared(&self) -> bool {
+    pub(crate) fn is_compared(&self) -> bool {
         self.under_way.is_none() && !self.estimates.is_empty()
     }
 
     /// Returns what the launcher's clock showed when that of the host showed this.
-    pub(super) fn here_ns(&self, there_ns: u64) -> u64 {
+    pub(crate) fn here_ns(&self, there_ns: u64) -> u64 {
         let (Some(first), Some(last)) = (self.estimates.first(), self.estimates.last()) else {
             return there_ns;
         };
@@ -93,13 +93,13 @@ impl HostClock {
     }
 
     /// Returns by how much [`HostClock::here_ns`] may be wrong, if the host's clock runs evenly.
-    pub(super) fn error_ns(&self) -> u64 {
+    pub(crate) fn error_ns(&self) -> u64 {
         self.estimates.iter().map(|estimate| estimate.error_ns).max().unwrap_or(0)
     }
 }
 
 /// Returns how far apart the same moment may be in the times of two of these hosts.
-pub(super) fn error_ns(clocks: &[HostClock]) -> u64 {
+pub(crate) fn error_ns(clocks: &[HostClock]) -> u64 {
     let mut errors: Vec<u64> = clocks.iter().map(HostClock::error_ns).collect();
     errors.sort_unstable();
     match errors.as_slice() {
