@@ -20,7 +20,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("mpi", 8),
     ("ofi", 2),
     ("python", 10),
-    ("races", 8),
     ("rma", 21),
     ("shm", 6),
     ("shmem", 8),
