@@ -23,7 +23,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("rma", 21),
     ("shm", 6),
     ("shmem", 8),
-    ("sim", 16),
 ];
 
 /// For each file of a crate, by its module, those that it uses.
