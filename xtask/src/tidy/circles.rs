@@ -1,44 +1,32 @@
-//! Files of a crate that use each other in a circle cannot be understood one at a time: the number
-//! of those that do may only fall.
+//! Files of a crate that use each other in a circle cannot be understood one at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Report;
 use super::source::{Source, Tree};
 
-/// The crates with circles, and the number of files that are in one.
-const KNOWN: &[(&str, usize)] = &[
-    ("races", 8),
-    ("sim", 16),
-];
-
 /// For each file of a crate, by its module, those that it uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// Counts the files in circles, and returns how many there are in all crates.
-pub(super) fn check(tree: &Tree, report: &mut Report) -> usize {
+pub(super) fn check(tree: &Tree, report: &mut Report) {
     let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in tree.sources.iter().filter(|source| !source.test_only) {
         if let Some((name, _)) = source.in_src() {
             crates.entry(name).or_default().push(source);
         }
     }
-    let mut all = 0;
     for (name, sources) in crates {
-        let in_circles = in_circles(&uses(&sources));
-        let known = KNOWN.iter().find(|(known, _)| *known == name).map_or(0, |(_, known)| *known);
-        if in_circles.len() != known {
+        let found: Vec<String> = in_circles(&uses(&sources)).into_iter().collect();
+        if !found.is_empty() {
             let message = format!(
-                "{} files of `{name}` use each other in circles, and circles.rs knows of {known}: \
-                 move what both need into a third file, or lower the number: {}",
-                in_circles.len(),
-                in_circles.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+                "{} files of `{name}` use each other in circles: move what both need into a third \
+                 file: {}",
+                found.len(),
+                found.join(", ")
             );
             report.violation(&sources[0].path, 1, message);
         }
-        all += in_circles.len();
     }
-    all
 }
 
 /// The module that a file of `src` is.

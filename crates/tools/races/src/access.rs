@@ -109,6 +109,19 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// One that excludes all others, and is complete on return.
+    pub(crate) fn plain(
+        actor: Actor,
+        owner: usize,
+        segment: SegmentId,
+        writes: bool,
+        name: &str,
+        place: u32,
+    ) -> Access {
+        let (class, kind, operation, until) = (Class::Plain, 0, operation(name), None);
+        Access { actor, owner, segment, class, kind, writes, operation, place, until }
+    }
+
     pub(crate) fn site(&self) -> Site {
         Site {
             rank: self.actor.rank,

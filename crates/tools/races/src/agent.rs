@@ -10,9 +10,9 @@ use farside_fabric::{Agent, Atomic, Node, Rank, Region, Reply, Result, Topology,
 
 use crate::access::{Actor, Class, kind};
 use crate::calls::Call;
+use crate::clocks::Released;
 use crate::layout::AGENT_LANE;
 use crate::seen::{Asked, Seen, SeenAtomic};
-use crate::state::Released;
 use crate::told::{Told, clock_of_agent, with_pieces, with_strand};
 
 /// What is known of a handler.

@@ -4,8 +4,9 @@ use farside_fabric::{Piece, SegmentId};
 
 use crate::access::{Access, Actor};
 use crate::adds::Waited;
+use crate::clocks::Released;
 use crate::layout::{Layout, NOWHERE, count};
-use crate::state::{Pair, Released, Span, State, mix};
+use crate::state::{Pair, Span, State, mix};
 
 /// One thing that a rank tells the checker.
 #[derive(Debug, Clone, Copy)]

@@ -14,12 +14,13 @@ use crate::Checker;
 use crate::access::{Class, kind};
 use crate::agent::Served;
 use crate::calls::Call;
+use crate::clocks::Released;
 use crate::cure::{HeldPut, Means};
 use crate::hand::Hand;
 use crate::layout::{CONTEXT_LANES, CONTEXTS};
 use crate::seen::{Asked, Seen, SeenAtomic, first_byte};
-use crate::state::Released;
-use crate::told::{RUST, RankState, Told, clock_of_agent, locked, with_pieces};
+use crate::state::locked;
+use crate::told::{RUST, RankState, Told, clock_of_agent, with_pieces};
 
 /// A put of at most so many bytes may be what a wait ends on.
 const WAITABLE_BYTES: u64 = 64;

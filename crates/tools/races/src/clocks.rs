@@ -5,8 +5,9 @@
 //! that clocks are as short as the program is simple.
 
 use crate::access::Actor;
+use crate::adds::Added;
 use crate::layout::{Block, CHANGED, CONTEXT_LANES, count};
-use crate::state::{Released, State};
+use crate::state::State;
 
 impl State<'_> {
     pub(crate) fn columns(&self) -> usize {
@@ -303,6 +304,28 @@ impl State<'_> {
         for (into, from) in into.iter_mut().zip(from) {
             *into = (*into).max(*from);
         }
+    }
+}
+
+/// A word that is about to be changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Released {
+    /// The number of its clock.
+    pub(crate) word: usize,
+    /// Whose memory it is in; no rank's if it stands for an agent.
+    pub(crate) owner: usize,
+    pub(crate) is_program: bool,
+    /// The value that it holds afterwards, if that is known.
+    pub(crate) value: Option<u64>,
+    pub(crate) added: Option<Added>,
+    /// If it is not known yet whether it changes: a number of this attempt, in 31 bits.
+    pub(crate) attempt: u32,
+}
+
+impl Released {
+    pub(crate) fn nobodys(word: usize) -> Released {
+        let (value, added, attempt) = (None, None, 0);
+        Released { word, owner: usize::MAX, is_program: false, value, added, attempt }
     }
 }
 

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use farside_fabric::{CarriedOut, ProbeEvent, SegmentId, Word};
+use farside_fabric::{CarriedOut, Word};
 
 use crate::Checker;
 use crate::access::Actor;
-use crate::clocks::{lanes_of, used};
-use crate::state::{Released, State};
-use crate::told::{Told, locked};
+use crate::clocks::{Released, lanes_of, used};
+use crate::shadow::Posted;
+use crate::state::{State, locked};
 
 /// An atomic that is under way: what whoever reads its word afterwards will know.
 pub(crate) struct Prepared {
@@ -18,21 +18,11 @@ pub(crate) struct Prepared {
     posted: Posted,
 }
 
-/// Which access of which rank an atomic is.
-#[derive(Clone, Copy)]
-pub(crate) struct Posted {
-    pub(crate) owner: usize,
-    pub(crate) segment: SegmentId,
-    pub(crate) offset: u64,
-    pub(crate) rank: usize,
-    pub(crate) time: u32,
-}
-
 /// The atomics that are under way, by the rank that has started them, and their number.
 pub(crate) type UnderWay = HashMap<(usize, u64), Prepared>;
 
 impl State<'_> {
-    fn prepare(&mut self, actor: Actor, at: Word, released: Released) -> Prepared {
+    pub(crate) fn prepare(&mut self, actor: Actor, at: Word, released: Released) -> Prepared {
         let (rank, time) = (actor.rank, self.time(actor.rank));
         self.know_own(rank, actor.strand);
         let begin = self.layout.clock_of(rank, actor.strand);
@@ -69,7 +59,7 @@ impl State<'_> {
 }
 
 impl Checker {
-    fn carry_out(&self, all: &[CarriedOut]) {
+    pub(crate) fn carry_out(&self, all: &[CarriedOut]) {
         let mut under_way = locked(&self.under_way);
         self.with(|state| {
             for one in all {
@@ -78,37 +68,5 @@ impl Checker {
                 }
             }
         });
-    }
-}
-
-impl Told {
-    /// Whether it is known when atomics are carried out.
-    pub(crate) fn is_exact(&self) -> bool {
-        self.below.is_some() && self.layout().is_exact
-    }
-
-    pub(crate) fn catch_up(&self) {
-        if self.is_exact() {
-            let mut all = Vec::new();
-            self.below(ProbeEvent::CarriedOut(&mut all));
-            if !all.is_empty() {
-                self.state.checker.carry_out(&all);
-            }
-        }
-    }
-
-    /// A rank is about to start an atomic that writes.
-    pub(crate) fn prepare(&self, actor: Actor, at: Word, released: Released) {
-        self.catch_up();
-        let prepared = self.state.checker.with(|state| state.prepare(actor, at, released));
-        *locked(&self.prepared) = prepared;
-    }
-
-    pub(crate) fn has_started(&self) {
-        if let Some(prepared) = locked(&self.prepared).take()
-            && let Some(number) = self.below(ProbeEvent::LastOperation)
-        {
-            locked(&self.state.checker.under_way).insert((self.state.rank, number), prepared);
-        }
     }
 }

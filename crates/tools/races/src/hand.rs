@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 
 use farside_fabric::Connection;
 
-use crate::told::locked;
+use crate::state::locked;
 
 /// A connection that is lent.
 #[derive(Default)]

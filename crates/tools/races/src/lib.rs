@@ -34,9 +34,11 @@ mod clocks;
 mod cure;
 mod explored;
 mod hand;
+mod inside;
 mod layout;
 mod remote;
 mod report;
+mod rules;
 mod seen;
 mod shadow;
 mod state;
@@ -63,8 +65,7 @@ use crate::calls::Call;
 use crate::explored::UnderWay;
 use crate::layout::{Layout, count};
 use crate::remote::Remote;
-use crate::state::State;
-use crate::told::locked;
+use crate::state::{State, locked};
 use crate::trial::Trial;
 
 /// The variable that tells where the checker's memory is, or how to reach it.

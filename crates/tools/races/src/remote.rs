@@ -15,8 +15,7 @@ use farside_fabric::{Error, Result};
 
 use crate::calls::Call;
 use crate::layout::Layout;
-use crate::state::State;
-use crate::told::locked;
+use crate::state::{State, locked};
 use crate::wire;
 
 /// What the variable that names the checker begins with, if a daemon passes calls on to it; the

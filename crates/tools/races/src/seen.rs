@@ -6,8 +6,8 @@ use farside_fabric::{Atomic, Piece, Region, Reply, Shape, Width, Word};
 
 use crate::access::{Access, Actor, Class, operation};
 use crate::calls::{Call, ReadWord, clock_of};
+use crate::clocks::Released;
 use crate::layout::AGENT_LANE;
-use crate::state::Released;
 use crate::told::Told;
 
 pub(crate) struct Seen {

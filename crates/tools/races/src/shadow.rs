@@ -3,7 +3,6 @@
 use farside_fabric::SegmentId;
 
 use crate::access::{Class, Site};
-use crate::explored::Posted;
 use crate::layout::{
     CONTEXT_LANES, GROUP, HALF_NUMBERS, HALF_SLOTS, Layout, PAGE_BYTES, SITES, count,
 };
@@ -17,6 +16,16 @@ pub(crate) struct Slot {
     pub(crate) mask: u32,
     /// Whether an atomic that reads the bytes may have seen it.
     pub(crate) has_landed: bool,
+}
+
+/// Which access of which rank an atomic is.
+#[derive(Clone, Copy)]
+pub(crate) struct Posted {
+    pub(crate) owner: usize,
+    pub(crate) segment: SegmentId,
+    pub(crate) offset: u64,
+    pub(crate) rank: usize,
+    pub(crate) time: u32,
 }
 
 /// Of a slot: the access has landed.

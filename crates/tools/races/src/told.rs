@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 
 use farside_fabric::{
@@ -14,13 +14,15 @@ use farside_fabric::{
 };
 
 use crate::Checker;
-use crate::access::{Access, Actor, Class, Missing, Site, kind, operation};
+use crate::access::{Access, Actor, Class, Missing, kind};
 use crate::adds::{Added, is_negative};
 use crate::calls::{Call, clock_of, tag_of};
+use crate::clocks::Released;
 use crate::explored::Prepared;
 use crate::hand::Hand;
+use crate::inside::is_inside;
 use crate::layout::{CONTEXTS, Layout};
-use crate::state::{Pair, Released, Span, mix};
+use crate::state::{Pair, Span, locked, mix};
 
 /// An access to more pieces is looked at in several transactions: ranks of other hosts than the
 /// checker's send them in messages, which are not to be long.
@@ -92,10 +94,6 @@ pub(crate) fn with_strand<R>(strand: usize, act: impl FnOnce() -> R) -> R {
     }
     let _back = Back(STRAND.replace(strand));
     act()
-}
-
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 pub(crate) fn clock_of_agent(checker: &Checker, node: Node) -> usize {
@@ -233,6 +231,38 @@ impl Told {
     }
 }
 
+impl Told {
+    /// Whether it is known when atomics are carried out.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.below.is_some() && self.layout().is_exact
+    }
+
+    pub(crate) fn catch_up(&self) {
+        if self.is_exact() {
+            let mut all = Vec::new();
+            self.below(ProbeEvent::CarriedOut(&mut all));
+            if !all.is_empty() {
+                self.state.checker.carry_out(&all);
+            }
+        }
+    }
+
+    /// A rank is about to start an atomic that writes.
+    pub(crate) fn prepare(&self, actor: Actor, at: Word, released: Released) {
+        self.catch_up();
+        let prepared = self.state.checker.with(|state| state.prepare(actor, at, released));
+        *locked(&self.prepared) = prepared;
+    }
+
+    pub(crate) fn has_started(&self) {
+        if let Some(prepared) = locked(&self.prepared).take()
+            && let Some(number) = self.below(ProbeEvent::LastOperation)
+        {
+            locked(&self.state.checker.under_way).insert((self.state.rank, number), prepared);
+        }
+    }
+}
+
 pub(crate) fn with_pieces<R>(shape: Shape<'_>, act: impl FnOnce(&[Piece]) -> R) -> R {
     match shape {
         Shape::Block(piece) => act(&[piece]),
@@ -243,54 +273,6 @@ pub(crate) fn with_pieces<R>(shape: Shape<'_>, act: impl FnOnce(&[Piece]) -> R) 
             act(&several)
         }
     }
-}
-
-/// Whether a file is one of farside's own, whose accesses are those of protocols.
-fn is_inside(file: &str) -> bool {
-    is_beside(file, file!())
-}
-
-/// Whether a file is of one of farside's crates, which stand beside the one that has this file,
-/// `own`. Programs may have folders of the same names elsewhere.
-fn is_beside(file: &str, own: &str) -> bool {
-    const CRATES: [&str; 13] = [
-        "farside",
-        "fabric",
-        "rma",
-        "sync",
-        "epoch",
-        "containers",
-        "dsm",
-        "capi",
-        "shmem",
-        "mpi",
-        "python",
-        "interop",
-        "job",
-    ];
-    // In the sources of the project, crates stand in the folders of their layers.
-    const LAYERS: [&str; 2] = ["runtime/", "interfaces/"];
-    let own = own.strip_suffix("/src/told.rs").unwrap_or(own);
-    let (above, own) = own.split_at(own.rfind('/').map_or(0, |slash| slash + 1));
-    let beside = match above.strip_suffix("tools/").filter(|_| own == "races") {
-        Some(root) => file
-            .strip_prefix(root)
-            .and_then(|file| LAYERS.iter().find_map(|layer| file.strip_prefix(layer))),
-        None => file.strip_prefix(above),
-    };
-    let Some((folder, rest)) = beside.and_then(|file| file.split_once('/')) else {
-        return false;
-    };
-    let name = match folder.strip_prefix("farside-") {
-        _ if own == "races" => folder,
-        // Elsewhere they are called `farside-NAME-VERSION`, or `farside-VERSION`.
-        Some(name) if !name.starts_with(|first: char| first.is_ascii_digit()) => {
-            name.split('-').next().unwrap_or(name)
-        }
-        Some(_) => "farside",
-        None => folder,
-    };
-    rest.starts_with("src/") && CRATES.contains(&name)
 }
 
 impl Probe for Told {
@@ -391,16 +373,11 @@ impl Told {
             (false, true) => "read by a non-blocking operation",
             (true, true) => "write by a non-blocking operation",
         };
+        let owner = own.owner.map_or(self.state.rank, Rank::index);
         let access = Access {
-            actor: self.actor(),
-            owner: own.owner.map_or(self.state.rank, Rank::index),
-            segment: own.segment,
-            class: Class::Plain,
             kind: if own.is_instruction { kind::INSTRUCTION } else { 0 },
-            writes: own.writes,
-            operation: operation(name),
-            place,
             until: own.until.map(Rank::index),
+            ..Access::plain(self.actor(), owner, own.segment, own.writes, name, place)
         };
         let piece = Piece { offset: own.offset, bytes: own.bytes };
         match own.is_signalled {
@@ -422,31 +399,13 @@ impl Told {
 
     fn reused(&self, reuse: &Reuse) {
         let rank = self.state.rank;
-        let site = |place: u32, writes: bool, name: &str| Site {
-            rank,
-            strand: STRAND.get(),
-            lane: self.lane,
-            class: Class::Plain,
-            kind: 0,
-            writes,
-            operation: operation(name),
-            place,
-            until: None,
+        let access = |writes: bool, name: &str, place: u32| {
+            Access::plain(self.actor(), rank, SegmentId(0), writes, name, place)
         };
-        let first = site(reuse.started, reuse.fills, "start of a non-blocking operation");
-        let second = site(reuse.used, reuse.writes, if reuse.writes { "write" } else { "read" });
-        let access = Access {
-            actor: self.actor(),
-            owner: rank,
-            segment: SegmentId(0),
-            class: Class::Plain,
-            kind: 0,
-            writes: reuse.writes,
-            operation: second.operation,
-            place: reuse.used,
-            until: None,
-        };
-        let pair = Pair { first, second, missing: Missing::Completion };
+        let first = access(reuse.fills, "start of a non-blocking operation", reuse.started).site();
+        let name = if reuse.writes { "write" } else { "read" };
+        let access = access(reuse.writes, name, reuse.used);
+        let pair = Pair { first, second: access.site(), missing: Missing::Completion };
         let span = Span { offset: 0, mask: 0 };
         self.note_found(self.run(&[Call::Race { pair, access, span }]));
     }
@@ -499,62 +458,12 @@ impl Told {
     }
 
     pub(crate) fn see_wait(&self, at: Word, place: u32) {
+        let (actor, owner) = (self.actor(), at.rank.index());
         let access = Access {
-            actor: self.actor(),
-            owner: at.rank.index(),
-            segment: at.segment,
             class: Class::Wait,
-            kind: 0,
-            writes: false,
-            operation: operation("wait"),
-            place,
-            until: None,
+            ..Access::plain(actor, owner, at.segment, false, "wait", place)
         };
         let piece = Piece { offset: at.offset, bytes: at.width.bytes() };
         self.see(&access, Shape::Block(piece));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_beside;
-
-    #[test]
-    fn programs_may_have_folders_of_farsides_names() {
-        let registry = "/home/me/.cargo/registry/src/index.crates.io-6f17d22bba15001f";
-        let layouts = [
-            ("crates/tools/races", "crates/runtime/rma", "crates/runtime/farside"),
-            (
-                "/git/farside/crates/tools/races",
-                "/git/farside/crates/interfaces/capi",
-                "/git/farside/crates/runtime/farside",
-            ),
-            ("vendor/farside-races", "vendor/farside-rma", "vendor/farside"),
-            (
-                &format!("{registry}/farside-races-0.1.0"),
-                &format!("{registry}/farside-rma-0.1.3"),
-                &format!("{registry}/farside-0.1.0"),
-            ),
-        ];
-        for (own, crate_of_ours, facade) in layouts {
-            let own = format!("{own}/src/told.rs");
-            for folder in [crate_of_ours, facade] {
-                assert!(is_beside(&format!("{folder}/src/team/mod.rs"), &own), "{folder} of {own}");
-                assert!(!is_beside(&format!("{folder}/examples/a.rs"), &own), "{folder} of {own}");
-            }
-            for theirs in [
-                "apps/hello-farside/src/main.rs",
-                "farside-mpi-port/src/main.rs",
-                "src/main.rs",
-                "/home/me/crates/runtime/job/src/main.rs",
-                "my-job/crates/runtime/job/src/main.rs",
-                "crates/job/src/main.rs",
-                &format!("{registry}/job-0.1.0/src/lib.rs"),
-            ] {
-                assert!(!is_beside(theirs, &own), "{theirs} beside {own}");
-            }
-            let is_ours = own.starts_with("crates/");
-            assert_eq!(is_beside("crates/runtime/job/src/main.rs", &own), is_ours, "beside {own}");
-        }
     }
 }

@@ -14,10 +14,11 @@ use farside_fabric::{
 };
 
 use crate::calls::{Call, clock_of};
+use crate::clocks::Released;
 use crate::cure::{Cure, Means};
 use crate::report::{Race, Side};
-use crate::state::Released;
-use crate::told::{Told, locked};
+use crate::state::locked;
+use crate::told::Told;
 
 /// The memory of the lock.
 const LOCK: SegmentId = SegmentId(0xFD00_0000_0000_0000);

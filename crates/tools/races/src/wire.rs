@@ -9,8 +9,9 @@ use farside_fabric::{Piece, SegmentId};
 use crate::access::{Access, Actor, Missing, OPERATIONS, OWNER, Site};
 use crate::adds::Added;
 use crate::calls::{Call, ReadWord};
+use crate::clocks::Released;
 use crate::layout::{CONTEXT_LANES, LANES, Layout, PLACES};
-use crate::state::{Pair, Released, Span};
+use crate::state::{Pair, Span};
 
 /// How many calls one request may have.
 const CALLS_MAX: usize = 8;

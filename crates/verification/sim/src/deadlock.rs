@@ -3,7 +3,8 @@
 use farside_fabric::{Condition, Event as Awaited, Wait, Word};
 
 use crate::event::{number, place_name};
-use crate::machine::{Doing, Machine, Member};
+use crate::machine::Machine;
+use crate::member::{Doing, Member};
 
 impl Machine {
     pub(crate) fn deadlock_report(&self) -> String {

@@ -15,10 +15,11 @@ use std::rc::Rc;
 
 use farside_fabric::{Error, ExitCause, Node, PeerState, Rank, SegmentId};
 
+use crate::body::{Body, ticket};
 use crate::event::{Access, Event, EventId, What};
 use crate::flight::Flight;
-use crate::machine::{Doing, Machine};
-use crate::store::{Body, ticket};
+use crate::machine::Machine;
+use crate::member::Doing;
 
 const KILLED: ExitCause = ExitCause::Signal(9);
 

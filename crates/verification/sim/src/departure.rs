@@ -2,7 +2,8 @@
 
 use farside_fabric::{Node, PeerState, Rank, Result};
 
-use crate::machine::{Doing, Machine};
+use crate::machine::Machine;
+use crate::member::Doing;
 
 impl Machine {
     pub(crate) fn has_left_unseen(&self, rank: Rank) -> bool {

@@ -9,8 +9,9 @@ use farside_fabric::{
     CarriedOut, ExitCause, Node, Rank, Reply, Result, SegmentId, Ticket, Wait, Word,
 };
 
+use crate::body::Body;
 use crate::event::EventId;
-use crate::store::{Body, Store};
+use crate::store::Store;
 
 /// A machine as its ports see it. One explores schedules ([`crate::machine`]), one keeps time
 /// ([`crate::timed`]).

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use farside_fabric::{Atomic, HandlerId, Node, Rank, SegmentId, Word};
 
-use crate::store::LANDINGS;
+/// The segment in which landings are counted.
+pub(crate) const LANDINGS: SegmentId = SegmentId(2);
 
 /// Names an event: the rank that caused it, and its number among that rank's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

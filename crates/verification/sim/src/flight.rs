@@ -3,8 +3,8 @@
 use farside_fabric::Rank;
 
 use crate::bits::Bits;
+use crate::body::Body;
 use crate::event::{Event, EventId};
-use crate::store::Body;
 
 /// An operation in flight, or a part of one.
 pub(crate) struct Flight {
@@ -36,6 +36,28 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
+    /// A whole operation that nothing holds back.
+    pub(crate) fn new(id: EventId, target: Rank, body: Body, posted: bool) -> Flight {
+        let accesses = body.accesses(target).map(Into::into);
+        Flight {
+            id,
+            whole: id,
+            target,
+            epoch: 0,
+            fenced: false,
+            after: None,
+            after_steps: Vec::new(),
+            posted,
+            is_whole: true,
+            by_agent: false,
+            runner_died: None,
+            event: Event { id, accesses, what: body.what(target) },
+            body,
+            learned: 0,
+            known: None,
+        }
+    }
+
     pub(crate) fn is_posted_by(&self, rank: Rank) -> bool {
         self.posted && !self.by_agent && self.id.rank == rank
     }

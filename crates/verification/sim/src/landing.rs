@@ -5,20 +5,12 @@ use std::hash::{Hash, Hasher};
 use farside_fabric::{Atomic, CarriedOut, Error, Rank, Reply, Result, Ticket};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::event::{Access, Event};
+use crate::body::{Body, ticket, word_access};
+use crate::event::Access;
+use crate::execution::{Outcome, Posted};
 use crate::flight::Flight;
-use crate::handler_agent::Posted;
 use crate::machine::Machine;
-use crate::sleep::wake;
-use crate::store::{Body, Outcome, ticket, word_access};
-
-/// An access of an operation whose reply its rank has not taken: until then it knows nothing of it.
-pub(crate) struct Untaken {
-    pub(crate) ticket: Ticket,
-    read: (Access, u64),
-    /// True if another rank has changed it since.
-    stale: bool,
-}
+use crate::member::{Untaken, wake};
 
 impl Machine {
     /// Tells whether nothing in flight holds an operation back.
@@ -188,28 +180,7 @@ impl Machine {
             let id = self.store.next_id(runner);
             let after = previous.filter(|_| after_previous);
             previous = Some(id);
-            let event = Event {
-                id,
-                accesses: body.accesses(target).map(Into::into),
-                what: body.what(target),
-            };
-            let flight = Flight {
-                id,
-                whole: id,
-                target,
-                epoch: 0,
-                fenced: false,
-                after,
-                after_steps: Vec::new(),
-                posted: true,
-                is_whole: true,
-                by_agent: true,
-                runner_died: None,
-                body,
-                event,
-                learned: 0,
-                known: None,
-            };
+            let flight = Flight { after, by_agent: true, ..Flight::new(id, target, body, true) };
             self.fly(flight);
         }
     }

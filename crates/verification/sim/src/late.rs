@@ -3,9 +3,9 @@
 use farside_fabric::{Condition, Event as Awaited, Wait};
 
 use crate::bits::Bits;
+use crate::body::word_access;
 use crate::event::Access;
 use crate::step::{LateWait, Step};
-use crate::store::word_access;
 
 /// A wait is over: the change that made it so, without which it would not be, cannot come after it.
 pub(crate) fn note_enabling(steps: &[Step], wait: &Wait<'_>, causes: &mut Bits) {

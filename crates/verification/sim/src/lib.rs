@@ -18,20 +18,24 @@
 //! program as a slice or a pointer cannot be followed: a [`Report`](explore::Report) says so.
 
 mod bits;
+mod body;
+mod choices;
 mod deadlock;
 mod death;
 mod departure;
 mod engine;
 mod event;
+mod execution;
 pub mod explore;
 mod fiber;
 mod fibers;
 mod flight;
-mod handler_agent;
 mod landing;
 mod late;
+mod load;
 mod machine;
 mod maps;
+mod member;
 mod memory;
 mod news;
 mod parked_wait;

@@ -1,8 +1,8 @@
 //! What is known of ranks that have left or were lost: at once everywhere, or node by node.
 
-use farside_fabric::{ExitCause, Loss, Node, Rank, Roster, Topology};
+use farside_fabric::{ExitCause, Loss, Node, Rank, Roster};
 
-use crate::store::Store;
+use crate::store::{Store, full_roster};
 
 impl Store {
     /// Lets each node hear of losses for itself.
@@ -44,11 +44,4 @@ impl Store {
     pub(crate) fn departures_known_to(&self, rank: Rank) -> u32 {
         self.heard_at(self.topology.node_of(rank)).count()
     }
-}
-
-/// Returns the peer states of ranks that have all joined.
-pub(crate) fn full_roster(topology: &Topology) -> Roster {
-    let mut roster = Roster::new(topology.ranks());
-    topology.all().iter().for_each(|&rank| assert!(roster.join(rank)));
-    roster
 }

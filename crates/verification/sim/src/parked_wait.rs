@@ -1,6 +1,11 @@
 //! The waits of paused fibers.
 
-use farside_fabric::Wait;
+use std::rc::Rc;
+
+use farside_fabric::{Condition, Event as Awaited, Wait};
+
+use crate::body::word_access;
+use crate::event::Access;
 
 /// The wait that a paused fiber has handed to the machine. The wait itself is on the fiber's stack.
 #[derive(Clone, Copy)]
@@ -28,4 +33,20 @@ impl ParkedWait {
     pub(crate) fn address(self) -> *const u8 {
         self.0.cast()
     }
+}
+
+/// Returns the words of these conditions, as accesses.
+pub(crate) fn looks(conditions: &[Condition<'_>]) -> Rc<[Access]> {
+    conditions.iter().map(|condition| word_access(condition.at, false)).collect()
+}
+
+/// Returns the index of a wait's condition that holds now, and the value that satisfies it.
+pub(crate) fn holds(wait: &Wait<'_>) -> Option<(usize, u64)> {
+    let Awaited::Words(conditions) = wait.event else {
+        return None;
+    };
+    conditions.iter().enumerate().find_map(|(which, condition)| {
+        let value = condition.memory.look(condition.at.offset, condition.at.width)?.load();
+        (condition.until)(value).then_some((which, value))
+    })
 }

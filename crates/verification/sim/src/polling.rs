@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 use farside_fabric::{Rank, Ticket};
 
+use crate::body::ticket;
 use crate::event::Access;
 use crate::machine::Machine;
-use crate::store::ticket;
 
 impl Machine {
     /// Returns the bytes that an operation of a rank touches, as if they were written: looks at it

@@ -13,11 +13,12 @@ use farside_fabric::{
     Ticket, Topology, Wait, Wake, Word,
 };
 
+use crate::body::{Accumulation, Body, ticket};
 use crate::engine::{Engine, Shared};
 use crate::event::{Access, EventId, What};
 use crate::fiber::{Pause, Resume, Switch};
 use crate::parked_wait::ParkedWait;
-use crate::store::{Accumulation, Body, CALL_BYTES, ticket};
+use crate::store::CALL_BYTES;
 
 /// A segment that no rank has, for offers of handlers. Calls are in conflict with everything.
 const HANDLERS: SegmentId = SegmentId(u64::MAX - 3);

@@ -4,7 +4,8 @@ use farside_fabric::{Event as Awaited, Rank};
 
 use crate::engine::Engine;
 use crate::fiber::Resume;
-use crate::machine::{Doing, Machine};
+use crate::machine::Machine;
+use crate::member::Doing;
 
 impl Machine {
     /// Lets ranks go on whose reason to pause cannot be looked at too early: replies that have

@@ -10,68 +10,14 @@
 //! on its own node as puts do: what these will be is not known before it runs, so that the waiter
 //! sleeps on by an event of its own, after the call and ahead of anything that wakes it.
 
-use std::rc::Rc;
+use farside_fabric::Rank;
 
-use farside_fabric::{Condition, Event as Awaited, Rank, Wait};
-
+use crate::body::Body;
 use crate::event::{Access, Event, EventId, What};
 use crate::flight::Flight;
-use crate::machine::{Doing, Machine, Member};
-use crate::store::{Body, word_access};
-
-/// Whether a waiting rank notices that its word is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sleep {
-    /// It looks, or is woken to look.
-    Awake,
-    /// It looks, or sleeps since a handler put to its word: which of the two is not decided.
-    Unsettled,
-    /// A plain put has changed its word since it began to wait, and nothing has woken it.
-    Asleep,
-}
-
-impl Member {
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.sleep.get() == Sleep::Asleep
-    }
-
-    /// Returns whether the last put of a handler may have found it asleep, and has made a word of
-    /// its wait right.
-    pub(crate) fn may_sleep_on(&self) -> bool {
-        self.sleep.get() == Sleep::Unsettled && self.waits_and(|wait| holds(wait).is_some())
-    }
-
-    /// Returns whether it waits, looks, and finds none of its words right.
-    fn looks_in_vain(&self) -> bool {
-        !self.is_asleep() && self.waits_and(|wait| holds(wait).is_none())
-    }
-
-    fn waits_and(&self, is: impl Fn(&Wait<'_>) -> bool) -> bool {
-        matches!(self.doing, Doing::Waits { wait, .. } if is(wait.get()))
-    }
-
-    /// Returns the condition of its wait that it sees to hold, and the value. A sleeping rank sees
-    /// nothing.
-    pub(crate) fn sees(&self, wait: &Wait<'_>) -> Option<(usize, u64)> {
-        if self.is_asleep() { None } else { holds(wait) }
-    }
-
-    /// Returns the words that it waits for.
-    pub(crate) fn looks(&self) -> Rc<[Access]> {
-        match self.doing {
-            Doing::Waits { wait, .. } => match wait.get().event {
-                Awaited::Words(conditions) => looks(conditions),
-                _ => Rc::from([]),
-            },
-            _ => Rc::from([]),
-        }
-    }
-
-    fn waits_for(&self, accesses: &[Access]) -> bool {
-        let looks = self.looks();
-        accesses.iter().any(|access| looks.iter().any(|look| access.conflicts(look)))
-    }
-}
+use crate::machine::Machine;
+use crate::member::{Doing, Member, Sleep, wake};
+use crate::parked_wait::holds;
 
 impl Flight {
     /// Returns the bytes that a plain put or an accumulate will change, which wakes no waiter.
@@ -147,38 +93,4 @@ impl Machine {
             _ => false,
         })
     }
-}
-
-pub(crate) fn wake(members: &[Member], accesses: &[Access]) {
-    // A rank that looks has nothing to be woken from, and needs no comparison.
-    for member in members.iter().filter(|member| member.sleep.get() != Sleep::Awake) {
-        if member.waits_for(accesses) {
-            member.sleep.set(Sleep::Awake);
-        }
-    }
-}
-
-/// A handler is about to put these bytes on its own node: who waits for a word among them, and
-/// finds none right, may sleep already.
-pub(crate) fn put_by_handler(members: &[Member], accesses: &[Access]) {
-    for member in members.iter().filter(|member| member.looks_in_vain()) {
-        if member.waits_for(accesses) {
-            member.sleep.set(Sleep::Unsettled);
-        }
-    }
-}
-
-pub(crate) fn looks(conditions: &[Condition<'_>]) -> Rc<[Access]> {
-    conditions.iter().map(|condition| word_access(condition.at, false)).collect()
-}
-
-/// Returns the index of a wait's condition that holds now, and the value that satisfies it.
-pub(crate) fn holds(wait: &Wait<'_>) -> Option<(usize, u64)> {
-    let Awaited::Words(conditions) = wait.event else {
-        return None;
-    };
-    conditions.iter().enumerate().find_map(|(which, condition)| {
-        let value = condition.memory.look(condition.at.offset, condition.at.width)?.load();
-        (condition.until)(value).then_some((which, value))
-    })
 }

@@ -1,47 +1,21 @@
 //! The state of a simulated machine, without any notion of time: memory, handlers, replies,
-//! departures; and the execution of operations.
+//! departures.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash as _, Hasher as _};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use farside_fabric::memory::Contender;
 use farside_fabric::{
-    Accumulate, Atomic, Error, FailureCounters, Handler, HandlerId, Kind, Loss, Mapped, Node,
-    OldValue, PeerState, Piece, Rank, Region, Reply, Result, Roster, SegmentId, Shape, Ticket,
-    Topology, Width, Word, first_cause,
+    Atomic, Error, FailureCounters, Handler, HandlerId, Loss, Mapped, Node, PeerState, Piece, Rank,
+    Region, Reply, Result, Roster, SegmentId, Ticket, Topology, Width, Word, first_cause,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::event::{Access, EventId, What};
+use crate::body::{Body, ticket};
+use crate::event::{EventId, LANDINGS};
 use crate::fiber::shift;
-use crate::handler_agent::{HandlerAgent, Posted};
-use crate::machine::Member;
 use crate::memory::{Memory, Rooms};
-use crate::news::full_roster;
-
-pub(crate) enum Body {
-    Put { segment: SegmentId, pieces: Vec<Piece>, bytes: Vec<u8> },
-    Get { segment: SegmentId, pieces: Vec<Piece>, into: *mut u8 },
-    Accumulate(Accumulation),
-    Atomic { at: Word, op: Atomic },
-    Call { node: Node, handler: HandlerId, bytes: Vec<u8> },
-}
-
-pub(crate) struct Accumulation {
-    pub(crate) segment: SegmentId,
-    pub(crate) pieces: Vec<Piece>,
-    pub(crate) accumulate: Accumulate,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) old: OldValue,
-}
-
-pub(crate) struct Outcome {
-    pub(crate) reply: Result<Reply>,
-    pub(crate) posted: Vec<Posted>,
-}
 
 /// A reply, and when it comes.
 type Answer = (u64, Result<Reply>);
@@ -75,15 +49,12 @@ pub(crate) struct Store {
     segments: FxHashMap<SegmentId, Vec<Option<Part>>>,
     rooms: Arc<Rooms>,
     /// Each rank's copies of them.
-    handlers: HashMap<(Rank, HandlerId), Handler>,
+    pub(crate) handlers: HashMap<(Rank, HandlerId), Handler>,
     /// True if landings are counted on any node.
     counting: bool,
     /// The segments that are excluded from that.
     excluded: FxHashSet<SegmentId>,
 }
-
-/// The segment in which landings are counted.
-pub(crate) const LANDINGS: SegmentId = SegmentId(2);
 
 /// The longest argument and reply of a call: a page, and what is said of it.
 pub(crate) const CALL_BYTES: u64 = 4608;
@@ -365,177 +336,6 @@ impl Store {
             |segment: SegmentId| segment == SegmentId::ROOT || self.excluded.contains(&segment);
         body.segment().is_some_and(is_of_protocol)
     }
-
-    /// Carries out an operation. What a handler changes wakes the members, or does not.
-    pub(crate) fn execute(
-        &mut self,
-        origin: Rank,
-        target: Rank,
-        body: &Body,
-        members: &[Member],
-    ) -> Outcome {
-        let mut posted = Vec::new();
-        let reply = self.carry_out(origin, target, body, members, &mut posted);
-        Outcome { reply, posted }
-    }
-
-    fn carry_out(
-        &mut self,
-        origin: Rank,
-        target: Rank,
-        body: &Body,
-        members: &[Member],
-        posted: &mut Vec<Posted>,
-    ) -> Result<Reply> {
-        let done = |done: bool| {
-            if done {
-                Ok(Reply::None)
-            } else {
-                Err(Error::Internal("an operation was refused".into()))
-            }
-        };
-        match body {
-            Body::Put { segment, pieces, bytes } => {
-                let mapped = self.memory(target, *segment)?;
-                done(packed(pieces, bytes, |piece, part| mapped.put(piece.offset, part)))
-            }
-            Body::Accumulate(body) => {
-                let mut alone = Contender { me: origin, holder_is_lost: &mut |_| false };
-                let shape = Shape::Pieces(&body.pieces);
-                let to = Region { rank: target, segment: body.segment, shape };
-                let mapped = self.memory(target, body.segment)?;
-                mapped.combine_for(&to, &body.accumulate, &body.bytes, body.old, &mut alone)
-            }
-            Body::Get { segment, pieces, into } => {
-                let mapped = self.memory(target, *segment)?;
-                let mut at = 0;
-                done(pieces.iter().all(|piece| {
-                    // SAFETY: the caller of `get` promised room for all pieces until the operation
-                    // has completed or was given up.
-                    let read =
-                        unsafe { mapped.get_raw(piece.offset, into.add(at), piece.bytes as usize) };
-                    at += piece.bytes as usize;
-                    read
-                }))
-            }
-            Body::Atomic { at, op } => {
-                atomic(self.memory(at.rank, at.segment)?, *at, *op).map(Reply::Word)
-            }
-            Body::Call { node, handler, bytes } => {
-                let no_handler = Error::NoHandler { node: *node, handler: handler.0 };
-                // The next one's copy, if the one before is gone.
-                let runner = self.topology.first_left(*node, |rank| self.peer_state(rank))?;
-                let mut run = self.handlers.remove(&(runner, *handler)).ok_or(no_handler)?;
-                let agent = HandlerAgent::new(self, *node, members);
-                // What it has done before it panics has happened, as with a real agent.
-                let reply = catch_unwind(AssertUnwindSafe(|| run(&agent, origin, bytes)));
-                *posted = agent.into_posted();
-                self.handlers.insert((runner, *handler), run);
-                let panicked = |_| Error::HandlerPanicked { node: *node, handler: handler.0 };
-                let reply = reply.map_err(panicked)?;
-                if reply.len() as u64 > CALL_BYTES {
-                    let value = reply.len() as u64;
-                    return Err(Error::TooMuch {
-                        what: "bytes of a call's reply",
-                        value,
-                        limit: CALL_BYTES,
-                    });
-                }
-                Ok(Reply::Bytes(reply))
-            }
-        }
-    }
-}
-
-impl Body {
-    /// Returns the bytes that it will touch at `target`; `None` if they are not known beforehand.
-    pub(crate) fn accesses(&self, target: Rank) -> Option<Vec<Access>> {
-        let all = |segment: SegmentId, pieces: &[Piece], writes: bool| {
-            let access = |piece: &Piece| Access {
-                rank: target,
-                segment,
-                start: piece.offset,
-                end: piece.offset + piece.bytes,
-                writes,
-            };
-            Some(pieces.iter().map(access).collect())
-        };
-        match self {
-            Body::Put { segment, pieces, .. } => all(*segment, pieces, true),
-            Body::Get { segment, pieces, .. } => all(*segment, pieces, false),
-            // Some commute, but a read in between sees the difference.
-            Body::Accumulate(Accumulation { segment, pieces, accumulate, .. }) => {
-                all(*segment, pieces, accumulate.writes())
-            }
-            Body::Atomic { at, op } => Some(vec![word_access(*at, op.writes())]),
-            Body::Call { .. } => None,
-        }
-    }
-
-    /// The segment that it touches; a call touches what it likes.
-    pub(crate) fn segment(&self) -> Option<SegmentId> {
-        match self {
-            Body::Put { segment, .. }
-            | Body::Get { segment, .. }
-            | Body::Accumulate(Accumulation { segment, .. }) => Some(*segment),
-            Body::Atomic { at, .. } => Some(at.segment),
-            Body::Call { .. } => None,
-        }
-    }
-
-    /// Returns the number of bytes that it takes to its target, beside the address.
-    pub(crate) fn bytes(&self) -> u64 {
-        match self {
-            Body::Put { bytes, .. }
-            | Body::Accumulate(Accumulation { bytes, .. })
-            | Body::Call { bytes, .. } => bytes.len() as u64,
-            Body::Get { .. } => 0,
-            Body::Atomic { at, .. } => at.width.bytes(),
-        }
-    }
-
-    pub(crate) fn kind(&self, fetching: bool) -> Kind {
-        match self {
-            Body::Put { .. } => Kind::Put,
-            Body::Get { .. } => Kind::Get,
-            Body::Accumulate(_) => Kind::Accumulate,
-            Body::Atomic { .. } if fetching => Kind::Atomic,
-            Body::Atomic { .. } => Kind::Post,
-            Body::Call { .. } => Kind::Call,
-        }
-    }
-
-    /// A number for the cache line that it touches first.
-    pub(crate) fn first_line(&self) -> u64 {
-        let (segment, offset) = match self {
-            Body::Put { segment, pieces, .. }
-            | Body::Get { segment, pieces, .. }
-            | Body::Accumulate(Accumulation { segment, pieces, .. }) => {
-                (*segment, pieces.first().map_or(0, |piece| piece.offset))
-            }
-            Body::Atomic { at, .. } => (at.segment, at.offset),
-            Body::Call { .. } => (SegmentId::ROOT, 0),
-        };
-        segment.0.rotate_left(32) ^ (offset / 64)
-    }
-
-    /// Returns a description for people to read, and to compare runs by.
-    pub(crate) fn what(&self, target: Rank) -> What {
-        match self {
-            Body::Put { bytes, .. } => What::Put(bytes.len() as u64, target, digest(bytes)),
-            Body::Get { .. } => What::Get(target),
-            Body::Accumulate(body) => What::Accumulate(target, digest(&body.bytes)),
-            Body::Atomic { at, op } => What::Atomic(*op, *at),
-            Body::Call { handler, node, bytes } => What::Call(*handler, *node, digest(bytes)),
-        }
-    }
-}
-
-/// Tells what an operation carries from what it carried in another run.
-fn digest(bytes: &[u8]) -> u64 {
-    let mut hasher = rustc_hash::FxHasher::default();
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 impl Part {
@@ -545,33 +345,9 @@ impl Part {
     }
 }
 
-pub(crate) fn ticket(id: EventId) -> Ticket {
-    Ticket(id.serial.into())
-}
-
-pub(crate) fn word_access(at: Word, writes: bool) -> Access {
-    Access {
-        rank: at.rank,
-        segment: at.segment,
-        start: at.offset,
-        end: at.offset + at.width.bytes(),
-        writes,
-    }
-}
-
-pub(crate) fn atomic(mapped: &Mapped, at: Word, op: Atomic) -> Result<u128> {
-    let refused = || Error::Misaligned { offset: at.offset, align: at.width.bytes() };
-    mapped.atomic(at.offset, at.width, op).ok_or_else(refused)
-}
-
-pub(crate) fn packed(
-    pieces: &[Piece],
-    mut bytes: &[u8],
-    mut each: impl FnMut(&Piece, &[u8]) -> bool,
-) -> bool {
-    pieces.iter().all(|piece| {
-        let (part, rest) = bytes.split_at(piece.bytes as usize);
-        bytes = rest;
-        each(piece, part)
-    })
+/// Returns the peer states of ranks that have all joined.
+pub(crate) fn full_roster(topology: &Topology) -> Roster {
+    let mut roster = Roster::new(topology.ranks());
+    topology.all().iter().for_each(|&rank| assert!(roster.join(rank)));
+    roster
 }

@@ -6,7 +6,7 @@
 
 use farside_fabric::Piece;
 
-use crate::store::Body;
+use crate::body::Body;
 
 /// The most bytes that are never torn.
 const WORD: u64 = 8;

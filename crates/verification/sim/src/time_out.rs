@@ -12,7 +12,8 @@ use farside_fabric::{Event as Awaited, Rank, Wait};
 
 use crate::event::{Event, EventId, What};
 use crate::fiber::Resume;
-use crate::machine::{Doing, Machine, Member};
+use crate::machine::Machine;
+use crate::member::{Doing, Member};
 
 /// The number of time-outs or polls of a rank while nothing changes: a program may give up after a
 /// few.

@@ -7,9 +7,9 @@
 
 use farside_fabric::{Atomic, Op};
 
+use crate::body::Body;
 use crate::flight::Flight;
 use crate::machine::Machine;
-use crate::store::Body;
 
 impl Machine {
     pub(crate) fn fly(&mut self, flight: Flight) {

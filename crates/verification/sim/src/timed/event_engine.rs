@@ -11,78 +11,27 @@ use farside_fabric::{
     Ticket, Wait,
 };
 
-use super::contention::{Contention, Flow};
+use super::contention::Contention;
+use super::flight::{Entry, Flight, Role};
 use super::links::Links;
 use super::member::{Doing, Go, Hints, Member, Tick, Watched};
-use super::network::{Arrival, Back, LinkLevel, Network, Sender, Sent};
+use super::network::{Arrival, Back, Network, Sent};
 use super::prefetch::Prefetcher;
 use super::queue::Queue;
 use super::response::Responses;
+use crate::body::{Body, ticket};
 use crate::engine::Engine;
 use crate::event::EventId;
+use crate::execution::{Outcome, Posted};
 use crate::fiber::{Pause, Resume};
 use crate::fibers::Fibers;
-use crate::handler_agent::Posted;
-use crate::sleep::holds;
-use crate::store::{Body, Outcome, Store, ticket};
+use crate::parked_wait::holds;
+use crate::store::Store;
 
 /// The time until waiting ranks hear of a departure.
 const DEPARTURE_NS: u64 = 1_000_000;
 /// The time between two looks of a rank that polls.
 const RELAX_NS: u64 = 20;
-
-#[repr(align(64))]
-pub(super) struct Flight {
-    pub(super) id: EventId,
-    pub(super) target: Rank,
-    pub(super) route: LinkLevel,
-    pub(super) role: Role,
-    /// True if it comes with the one before it, in one message.
-    pub(super) piggybacked: bool,
-    pub(super) sent_ns: u64,
-    /// The address of its word, as a hint.
-    pub(super) word: *const u8,
-    pub(super) body: Body,
-}
-
-impl Flight {
-    fn flow(&self) -> Flow {
-        let kind = self.body.kind(self.role == Role::Fetching);
-        Flow { origin: self.id.rank, target: self.target, kind, segment: self.body.segment() }
-    }
-}
-
-const _: () = assert!(size_of::<Option<Flight>>() <= 192);
-
-/// The party that learns of the end of an operation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Its rank waits for the reply.
-    Fetching,
-    Posted,
-    ByAgent,
-}
-
-impl From<Role> for Sender {
-    fn from(role: Role) -> Sender {
-        match role {
-            Role::Fetching => Sender::RankThatWaits,
-            Role::Posted => Sender::RankThatPosts,
-            Role::ByAgent => Sender::Agent,
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Entry {
-    Arrives(u32),
-    Resumes(u32),
-    Timer(u32),
-    Departures,
-    /// The clock of a rank goes off.
-    Rings(u32),
-    Repeated(u32),
-}
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
@@ -235,7 +184,12 @@ impl EventEngine {
         }
         match pause {
             Pause::Wait(wait) => {
-                self.set_clock(rank);
+                if let Some(responses) = &mut self.responses
+                    && let Some(rings_ns) =
+                        responses.set_clock(rank, clock_ns, &mut self.contention)
+                {
+                    self.push(rings_ns, Entry::Rings(rank as u32));
+                }
                 self.wait(rank, wait);
             }
             Pause::Flush(target) => {
@@ -311,6 +265,23 @@ impl EventEngine {
             }
         };
         self.push(arrives_ns, Entry::Arrives(index));
+    }
+
+    /// A clock goes off: the message that it watches over may have to be sent again.
+    fn rings(&mut self, rank: u32) {
+        let Some(responses) = &mut self.responses else { return };
+        let (members, network) = (&self.members, &mut self.network);
+        let again = responses.rings(rank, members, self.now_ns, network, &mut self.contention);
+        for (at_ns, entry) in again.into_iter().flatten() {
+            self.push(at_ns, entry);
+        }
+    }
+
+    fn repeated(&mut self, index: u32) {
+        if let Some(responses) = &mut self.responses {
+            let (members, network) = (&self.members, &mut self.network);
+            responses.repeated(index, members, self.now_ns, network, &self.contention);
+        }
     }
 
     /// An operation has arrived: it takes effect, and its origin hears of it when it is done.
@@ -505,9 +476,12 @@ impl Engine for EventEngine {
         let word = self.store.hint(&body);
         let flight = Flight { id, target, route, role, piggybacked, sent_ns: begin_ns, word, body };
         self.contention.count(flight.flow(), sent.lost);
-        if posted && matches!(flight.body, Body::Put { .. }) && self.network.is_message(route) {
-            let (flow, bytes, free_ns) = (flight.flow(), flight.body.bytes(), sent.free_ns);
-            self.watch_over(flow, route, bytes, free_ns);
+        if let Some(responses) = &mut self.responses
+            && posted
+            && matches!(flight.body, Body::Put { .. })
+            && self.network.is_message(route)
+        {
+            responses.watch_over(flight.flow(), route, flight.body.bytes(), sent.free_ns);
         }
         self.add_flight(flight, arrives_ns);
         id

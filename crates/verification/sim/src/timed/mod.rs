@@ -2,6 +2,7 @@
 
 mod contention;
 mod event_engine;
+mod flight;
 mod links;
 mod member;
 mod network;

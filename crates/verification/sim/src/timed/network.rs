@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use farside_fabric::random::SplitMix;
 use farside_fabric::{Error, Rank, Result, Topology, Width};
 
+use crate::body::{Accumulation, Body};
 use crate::profile::{Carrier, Profile, figure, given, optional, whole};
-use crate::store::{Accumulation, Body};
 
 /// The model of a machine, with its state: until when each part is busy.
 pub(crate) struct Network {

@@ -1,6 +1,6 @@
 //! Looking ahead: what the next events need is fetched before their time.
 
-use super::event_engine::{Entry, Flight};
+use super::flight::{Entry, Flight};
 use super::links::Links;
 use super::member::{Doing, Member};
 use crate::fibers::Fibers;

@@ -3,7 +3,8 @@
 use farside_fabric::tracing::Slice;
 use farside_fabric::{Operation, Rank};
 
-use super::event_engine::{EventEngine, Flight, Role};
+use super::event_engine::EventEngine;
+use super::flight::{Flight, Role};
 
 impl EventEngine {
     /// Counts an operation that was carried out, and writes it down if that is wanted.

@@ -4,14 +4,14 @@
 //! over, the message is sent again, and the clock is set anew [BST97 section 2.3]. The repeated
 //! message takes the time of sender, network and receiver, and changes nothing.
 
-use farside_fabric::{Rank, Result};
+use farside_fabric::{Rank, Result, SegmentId};
 
-use super::contention::Flow;
-use super::event_engine::{Entry, EventEngine};
-use super::member::Doing;
-use super::network::{Arrival, LinkLevel, Sender};
+use super::contention::{Contention, Flow};
+use super::flight::Entry;
+use super::member::{Doing, Member};
+use super::network::{Arrival, LinkLevel, Network, Sender};
+use crate::body::Body;
 use crate::profile::{Profile, given};
-use crate::store::Body;
 
 /// The clocks of all ranks, if the profile has them.
 pub(super) struct Responses {
@@ -49,71 +49,80 @@ impl Responses {
         let clocks = vec![Clock::default(); ranks as usize];
         Ok(Some(Responses { timer_ns: timer_ns.max(1), clocks, repeats: Vec::new() }))
     }
-}
 
-impl EventEngine {
     /// A rank has sent a put to another node, and its time is `free_ns` then.
     pub(super) fn watch_over(&mut self, flow: Flow, route: LinkLevel, bytes: u64, free_ns: u64) {
-        if let Some(responses) = &mut self.responses {
-            let clock = &mut responses.clocks[flow.origin.index()];
-            clock.last = Some(Sent { flow, route, bytes });
-            clock.sent_ns = free_ns;
-        }
+        let clock = &mut self.clocks[flow.origin.index()];
+        clock.last = Some(Sent { flow, route, bytes });
+        clock.sent_ns = free_ns;
     }
 
-    /// A rank begins to wait: if that is for the response to what it has just sent, sets its clock.
-    pub(super) fn set_clock(&mut self, rank: usize) {
-        let clock_ns = self.members[rank].clock_ns;
-        let Some(responses) = &mut self.responses else { return };
-        let clock = &mut responses.clocks[rank];
+    /// A rank begins to wait: if that is for the response to what it has just sent, sets its clock,
+    /// and returns when that goes off.
+    pub(super) fn set_clock(
+        &mut self,
+        rank: usize,
+        clock_ns: u64,
+        contention: &mut Contention,
+    ) -> Option<u64> {
+        let clock = &mut self.clocks[rank];
         clock.rings_ns = 0;
-        if clock.last.is_some() && clock.sent_ns == clock_ns {
-            let rings_ns = clock_ns + responses.timer_ns + self.contention.tick();
-            clock.rings_ns = rings_ns;
-            self.push(rings_ns, Entry::Rings(rank as u32));
-        }
+        let is_for_it = clock.last.is_some() && clock.sent_ns == clock_ns;
+        is_for_it.then(|| {
+            clock.rings_ns = clock_ns + self.timer_ns + contention.tick();
+            clock.rings_ns
+        })
     }
 
-    /// A clock goes off: the message is sent again if the wait that set it is not over.
-    pub(super) fn rings(&mut self, rank: u32) {
-        let at = rank as usize;
-        let is_waiting = matches!(self.members[at].doing, Doing::Waits(_));
-        let node = self.members[at].node as usize;
-        let Some(responses) = &mut self.responses else { return };
-        let clock = &mut responses.clocks[at];
-        let Some(sent) = clock.last else { return };
-        if !is_waiting || clock.rings_ns != self.now_ns {
-            return;
+    /// A clock goes off: the message is sent again if the wait that set it is not over. Returns its
+    /// arrival, and when the clock goes off again.
+    pub(super) fn rings(
+        &mut self,
+        rank: u32,
+        members: &[Member],
+        now_ns: u64,
+        network: &mut Network,
+        contention: &mut Contention,
+    ) -> Option<[(u64, Entry); 2]> {
+        let member = &members[rank as usize];
+        let clock = &mut self.clocks[rank as usize];
+        let Sent { flow, route, bytes } = clock.last?;
+        if !matches!(member.doing, Doing::Waits(_)) || clock.rings_ns != now_ns {
+            return None;
         }
-        let rings_ns = self.now_ns + responses.timer_ns + self.contention.tick();
+        let rings_ns = now_ns + self.timer_ns + contention.tick();
         clock.rings_ns = rings_ns;
-        let Sent { flow, route, bytes } = sent;
-        let segment = flow.segment.unwrap_or(farside_fabric::SegmentId::ROOT);
+        let segment = flow.segment.unwrap_or(SegmentId::ROOT);
         let body = Body::Put { segment, pieces: Vec::new(), bytes: vec![0; bytes as usize] };
         let repeat = Some(Repeat { target: flow.target, route, body });
-        let free = responses.repeats.iter().position(Option::is_none);
-        let index = free.unwrap_or(responses.repeats.len());
+        let free = self.repeats.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.repeats.len());
         match free {
-            Some(index) => responses.repeats[index] = repeat,
-            None => responses.repeats.push(repeat),
+            Some(index) => self.repeats[index] = repeat,
+            None => self.repeats.push(repeat),
         }
-        let arrives_ns = self.network.send(route, node, self.now_ns, bytes).arrives_ns;
-        self.contention.count(flow, 1);
-        self.push(arrives_ns, Entry::Repeated(index as u32));
-        self.push(rings_ns, Entry::Rings(rank));
+        let arrives_ns = network.send(route, member.node as usize, now_ns, bytes).arrives_ns;
+        contention.count(flow, 1);
+        Some([(arrives_ns, Entry::Repeated(index as u32)), (rings_ns, Entry::Rings(rank))])
     }
 
     /// A repeated message has arrived. One that finds its receiver busy is lost.
-    pub(super) fn repeated(&mut self, index: u32) {
-        let Some(responses) = &mut self.responses else { return };
-        let Some(Repeat { target, route, body }) = responses.repeats[index as usize].take() else {
+    pub(super) fn repeated(
+        &mut self,
+        index: u32,
+        members: &[Member],
+        at_ns: u64,
+        network: &mut Network,
+        contention: &Contention,
+    ) {
+        let Some(Repeat { target, route, body }) = self.repeats[index as usize].take() else {
             return;
         };
-        let (node, at_ns) = (self.members[target.index()].node as usize, self.now_ns);
-        if self.contention.loses(self.network.waiting(route, node, at_ns)) {
+        let node = members[target.index()].node as usize;
+        if contention.loses(network.waiting(route, node, at_ns)) {
             return;
         }
-        self.network.carry_out(&Arrival {
+        network.carry_out(&Arrival {
             route,
             node,
             target,

@@ -2,10 +2,10 @@
 
 use farside_fabric::{Event as Awaited, Rank, Word};
 
-use super::event_engine::{Entry, EventEngine};
+use super::event_engine::EventEngine;
+use super::flight::Entry;
 use super::member::{Doing, Go, Hints, Member, Tick, Watched};
-use crate::parked_wait::ParkedWait;
-use crate::sleep::holds;
+use crate::parked_wait::{ParkedWait, holds};
 
 impl EventEngine {
     pub(super) fn wait(&mut self, rank: usize, wait: ParkedWait) {
