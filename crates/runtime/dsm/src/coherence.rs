@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use farside_fabric::{Error, Result};
 
 use crate::interval::Interval;
+use crate::memory::Memory;
 use crate::message::Reader;
 use crate::protocol::Protocol;
 use crate::state::{Local, LockState, MessageCounts, numbers_before};
@@ -72,5 +73,10 @@ impl<'w> Coherence<'w> {
             intervals.push(self.protocol.read_interval(&self.here, &mut reader)?);
         }
         Ok(intervals)
+    }
+
+    /// Ends it, and with it the front end's hold on the memory that it watches.
+    pub(crate) fn into_parts(self) -> (Memory, Box<dyn Protocol>) {
+        (self.here.memory, self.protocol)
     }
 }

@@ -473,10 +473,10 @@ impl<'w> Dsm<'w> {
     pub fn close(self) -> Result<()> {
         let Dsm { world, coherence, watched, .. } = self;
         // Faults must be impossible before the memory goes.
-        let Coherence { here, protocol, .. } = coherence.into_inner();
+        let (memory, protocol) = coherence.into_inner().into_parts();
         drop(watched);
         // Ranks that have not come yet may still ask for diffs.
-        here.memory.free(world)?;
+        memory.free(world)?;
         protocol.retire();
         Ok(())
     }

@@ -146,8 +146,8 @@ coded! {
         MinLoc = "minloc",
         /// The pair with the greater value, of equal values that with the lesser index.
         MaxLoc = "maxloc",
-        /// `x`; in a [compare-swap](crate::Accumulate::compare_swap) only if `y` is what it expects,
-        /// else `y`.
+        /// `x`; in a [compare-swap](crate::Accumulate::compare_swap) only if `y` is what it
+        /// expects, else `y`.
         Replace = "replace",
         /// `y`: nothing changes, and the message is empty. For fetching.
         NoOp = "no-op",
