@@ -70,8 +70,9 @@ fn interference_is_measured_on_real_ranks() {
             Some("lock") => {
                 assert!(figure(record, "median_ns") > 0.0 && record["contenders"] == 2, "{record}")
             }
-            // A home whose processor others take for a few milliseconds keeps nothing.
-            _ => assert!(figure(record, "kept_pct") >= 0.0, "{record}"),
+            // A home whose processor others take for a few milliseconds keeps nothing; if that was
+            // without load, there is nothing to compare with.
+            _ => assert!(record["kept_pct"].as_f64().is_none_or(|kept| kept >= 0.0), "{record}"),
         }
     }
     for case in ["cpu", "bandwidth"] {
