@@ -45,8 +45,8 @@ pub trait Fabric: Send {
     /// Maps a rank's part of a segment. This rank's own memory can always be mapped; `None` if
     /// the memory of another rank is out of reach of loads and stores.
     ///
-    /// Where [`Caps::direct`](crate::Caps::direct) is set, loads and stores of mapped memory replace
-    /// operations on it.
+    /// Where [`Caps::direct`](crate::Caps::direct) is set, loads and stores of mapped memory
+    /// replace operations on it.
     fn map(&self, rank: Rank, segment: SegmentId) -> Result<Option<Mapped>>;
 
     /// Posts a write of the packed `bytes`, which are reusable on return.

@@ -1,5 +1,5 @@
-//! What a context is doing: the purpose that the program's call gives to waits, the waits that last,
-//! and the calls that fail.
+//! What a context is doing: the purpose that the program's call gives to waits, the waits that
+//! last, and the calls that fail.
 
 use std::cell::Cell;
 use std::panic::Location;

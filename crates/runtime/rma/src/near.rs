@@ -6,8 +6,9 @@
 //! - *Losses:* one load says that no rank was lost. Once one was, what is called `direct` and all
 //!   of [`NearPart`] and [`NearWord`] refuse, and the caller goes the long way, on which the target
 //!   is looked at ([`Context::target`]).
-//! - *Order:* a put is relaxed stores, of which the next fence, flush or atomic of the context knows
-//!   ([`Context::write_near`]). Atomics are sequentially consistent, and a signal is a release.
+//! - *Order:* a put is relaxed stores, of which the next fence, flush or atomic of the context
+//!   knows ([`Context::write_near`]). Atomics are sequentially consistent, and a signal is a
+//!   release.
 //! - *Counting:* every operation is counted to the owner of the memory, in the context's record.
 //! - *Waking:* signals and atomics wake whoever waits for the word. So do puts by OpenSHMEM, whose
 //!   programs wait for words that others put; no other put looks for sleepers. Nobody waits for a

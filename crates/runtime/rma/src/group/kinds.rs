@@ -1,7 +1,8 @@
 //! The choices that a program has: algorithms of barriers, and ways to synchronize.
 
-/// The algorithm of a barrier. [`Team::barrier`](crate::Team::barrier) chooses by itself: [`BarrierKind::Central`] where
-/// the members share a node and outnumber its processors, [`BarrierKind::Dissemination`] otherwise.
+/// The algorithm of a barrier. [`Team::barrier`](crate::Team::barrier) chooses by itself:
+/// [`BarrierKind::Central`] where the members share a node and outnumber its processors,
+/// [`BarrierKind::Dissemination`] otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BarrierKind {
     /// One counter at the first member.
