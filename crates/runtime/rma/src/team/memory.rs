@@ -38,7 +38,8 @@ impl<'w> Team<'w> {
         Ok(Window::of(Allocation::watched(segment, place, self.context.unfreed())))
     }
 
-    /// Allocates a window whose traffic does not count as landings ([`Context::count_landings`]):
+    /// Allocates a window whose traffic does not count as landings
+    /// ([`Context::count_landings`](crate::Context::count_landings)):
     /// for protocols that do the counting.
     #[track_caller]
     pub fn uncounted_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
