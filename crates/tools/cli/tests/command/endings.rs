@@ -74,8 +74,8 @@ fn time_is_up_for_ranks_that_ignore_being_asked() {
     let options = ["-n", "3", "--timeout", "2", "--grace", "0.2"];
     let finished = shells(&options, &script).run().ends_with(124);
     // On a busy machine they end one after the other, and are more than one line.
+    assert!(!finished.stderr().contains("signal 15"), "{}", finished.stderr());
     finished.says(&["still running: ranks 0-2\n", "killed by signal 9 (SIGKILL)\n"]);
-    assert!(!finished.stderr().contains("exited"), "{}", finished.stderr());
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn signals_reach_all_ranks() {
         let script = format!("trap 'echo got; exit 3' {name}; echo ready; {FOR_EVER}");
         // Over hosts, QUIT asks what the ranks do first, and a busy host answers late.
         let hosts = if signal == Signal::QUIT { 1 } else { FOUR.len() };
-        for options in &FOUR[..hosts] {
+        for &options in &FOUR[..hosts] {
             let mut running = shells(&[options, &["--grace", "1000"]].concat(), &script).start();
             running.wait_for_lines("ready", 4);
             running.signal(signal);
