@@ -426,6 +426,7 @@ def test_atomics_have_one_datatype(world: farside.World) -> None:
     win.Unlock_all()
     comm.Barrier()
     assert not own.any()
+    comm.Barrier()
     # All kinds of numbers have them, and the old value comes back as it was.
     win.Lock(1 - comm.rank)
     for kind in "bhilBHILfdFD":

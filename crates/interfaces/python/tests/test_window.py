@@ -152,7 +152,7 @@ def test_parts_differ_and_errors_say_what(world: farside.World, fabric: str) -> 
     # A window is not freed under a view, and all ranks hear which rank has one.
     keep = view if world.rank == 1 else None
     del view
-    with pytest.raises(farside.InvalidState, match="rank 1 still has 1 views"):
+    with pytest.raises(farside.InvalidState, match="rank 1 still has 1 view of"):
         w.free()
     del keep
     w.free()
