@@ -15,7 +15,7 @@ use crate::{STEP_MINUTES_MAX, deb, minutes, outside, process, python, setup, tid
 /// The test that explores the doorbell under loom.
 const LOOM_TEST: &str = "crates/runtime/shm/tests/loom_bell.rs";
 /// The features of the crate that users add.
-const FEATURES: &[&str] = &["containers", "dsm", "epoch", "ofi", "sim"];
+const FEATURES: &[&str] = &["containers", "dsm", "epoch", "ofi", "races", "sim"];
 /// The targets of `fuzz/`.
 const FUZZED: &[&str] = &["serve", "reply", "stream"];
 /// What miri can run: it knows neither mappings nor sockets.

@@ -51,6 +51,7 @@
 //! | `dsm` | `dsm`: shared pages, ordinary loads and stores across nodes |
 //! | `epoch` | `epoch`: windows with epochs, as in MPI |
 //! | `ofi` | jobs over libfabric, which is looked for at run time |
+//! | `races` | the race checker that `farside run --races` asks for |
 //! | `sim` | `sim`: virtual time on described machines, and `check`: every schedule of a program |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

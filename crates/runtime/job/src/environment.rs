@@ -113,7 +113,7 @@ pub const VARIABLES: &[Variable] = &[
          setting",
     ),
     launcher(
-        farside_races::VARIABLE,
+        crate::RACES,
         "the race checker's memory, or the process that queries it; set by `--races`",
     ),
     launcher(

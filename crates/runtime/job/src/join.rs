@@ -4,7 +4,6 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Once};
 
 use farside_fabric::{Connection, Error, PeerState, Rank, Result};
-use farside_races::Checker;
 use farside_rma::World;
 
 use crate::enter::enter;
@@ -55,9 +54,23 @@ fn faulty(connection: Box<dyn Connection>) -> Result<Box<dyn Connection>> {
 }
 
 /// Puts the checker of races, if the launcher has made one, in front of a connection.
+#[cfg(feature = "races")]
 pub fn checked(connection: Box<dyn Connection>) -> Result<Box<dyn Connection>> {
-    match Checker::from_environment()? {
+    match farside_races::Checker::from_environment()? {
         Some(checker) => checker.over(connection),
+        None => Ok(connection),
+    }
+}
+
+/// Fails if the launcher has made a checker of races: this program has no code for it.
+#[cfg(not(feature = "races"))]
+pub fn checked(connection: Box<dyn Connection>) -> Result<Box<dyn Connection>> {
+    match variable(crate::RACES) {
+        Some(_) => Err(Error::Join(
+            "`--races` cannot check this program: it was built without the feature `races` of the \
+             crate `farside`. Build it with that feature, or run it without `--races`"
+                .to_owned(),
+        )),
         None => Ok(connection),
     }
 }

@@ -89,6 +89,8 @@ pub const BETWEEN_NODES: &str = "FARSIDE_BETWEEN_NODES";
 pub const PROVIDER: &str = "FARSIDE_PROVIDER";
 /// The environment variable that tells the program's entry how to run: see [`Entry`].
 pub const ENTRY: &str = "FARSIDE_ENTRY";
+/// The environment variable that says where the race checker's memory is.
+const RACES: &str = "FARSIDE_RACES";
 
 /// Returns how the PMIx library that [`join`] would use describes itself, if there is one.
 pub fn pmix_library() -> Option<String> {
