@@ -68,7 +68,7 @@ struct Recent {
 }
 
 /// Chunks of the heap double in size, and few libraries have data of their own.
-const REGIONS: usize = 128;
+pub(crate) const REGIONS: usize = 128;
 /// Programs use few objects at a time.
 const RECENT: usize = 4;
 

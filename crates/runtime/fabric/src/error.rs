@@ -228,8 +228,8 @@ pub enum Error {
         /// How much there is in all.
         limit: u64,
     },
-    /// A limit of the fabric was passed.
-    #[error("{what}: {value} is more than the {limit} that this fabric allows")]
+    /// A limit was passed: of the fabric, of a lock or a collective, or of a map.
+    #[error("{what}: {value} is more than the limit of {limit}")]
     TooMuch {
         /// Of what.
         what: &'static str,

@@ -138,8 +138,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
         let layout = |bytes: usize| {
             let layout = Layout::new(words_of::<K>(), words_of::<V>(), slots, bytes as u64 / 8);
             layout.ok_or_else(|| {
-                let what = "slots of a volume of a map, in the bytes that `Options::reserve_bytes` \
-                            gives it";
+                let what = "slots of a volume of a map (raise `Options::reserve_bytes`)";
                 Error::TooMuch { what, value: slots, limit: bytes as u64 / 8 }
             })
         };
