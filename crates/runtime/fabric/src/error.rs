@@ -165,7 +165,7 @@ pub enum Error {
         align: u64,
     },
     /// Two lengths or shapes of one call that must agree and do not.
-    #[error("{what}: {left} against {right}")]
+    #[error("{what} do not match: {left} and {right}")]
     Mismatch {
         /// What must agree.
         what: &'static str,

@@ -88,7 +88,7 @@ impl Topology {
         for (name, raw) in named {
             if raw.len() != ranks as usize {
                 return Err(Error::Mismatch {
-                    what: "ranks in a level of the topology",
+                    what: "ranks of a level of the topology and of the job",
                     left: raw.len() as u64,
                     right: ranks.into(),
                 });

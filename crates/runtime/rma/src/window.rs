@@ -97,7 +97,7 @@ impl<T: Plain> Window<T> {
             let bytes = segment.part(rank)?.bytes;
             if !bytes.is_multiple_of(size_of::<U>() as u64) {
                 return Err(Error::Mismatch {
-                    what: "bytes of a window's part against the size of the type it is cast to",
+                    what: "bytes of a window's part and the size of the type it is cast to",
                     left: bytes,
                     right: size_of::<U>() as u64,
                 });

@@ -122,7 +122,7 @@ fn irregular(shape: &[usize], starts: &[Vec<usize>], members: usize) -> Result<V
 }
 
 fn tiles(shape: &[usize], block: &[usize]) -> Result<Vec<Vec<usize>>> {
-    check_same("dimensions of a block, and of its array", block.len(), shape)?;
+    check_same("dimensions of a block and of its array", block.len(), shape)?;
     if block.contains(&0) {
         return Err(Error::InvalidArgument(format!("blocks of shape {block:?} are empty")));
     }
@@ -304,7 +304,7 @@ fn check_shape(shape: &[usize], ghosts: &[usize]) -> Result<()> {
     if ghosts.len() != shape.len() {
         let (left, right) = (ghosts.len() as u64, shape.len() as u64);
         return Err(Error::Mismatch {
-            what: "dimensions of borders, and of their array",
+            what: "dimensions of borders and of their array",
             left,
             right,
         });
@@ -316,7 +316,7 @@ fn check_grid(grid: &[usize], dimensions: usize, members: usize) -> Result<&[usi
     if grid.len() != dimensions {
         let (left, right) = (grid.len() as u64, dimensions as u64);
         return Err(Error::Mismatch {
-            what: "dimensions of a grid of members, and of the array",
+            what: "dimensions of a grid of members and of the array",
             left,
             right,
         });
