@@ -65,8 +65,8 @@ unsafe fn map_again(
 fn no_second_address(at: NonNull<u8>, bytes: usize, error: Errno) -> Error {
     Error::Unsupported {
         what: format!(
-            "a second address ({at:p}, {bytes} bytes) for memory of the job: the system says \
-             {error}"
+            "mapping {bytes} bytes of the job's memory at a second address, {at:p}: the system \
+             says {error}"
         ),
     }
 }

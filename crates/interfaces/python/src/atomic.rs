@@ -361,7 +361,7 @@ impl Window {
         let words = indices.iter().map(|index| self.word(py, self.access.rank, index));
         let words = words.collect::<PyResult<Vec<Word>>>()?;
         let Some(&first) = words.first() else {
-            return Err(bad_argument(py, "a wait for none of no elements would never end"));
+            return Err(bad_argument(py, "wait_any needs at least one index: the list is empty"));
         };
         if first.width != Width::W64 {
             return Err(bad_state(py, "wait_any is for elements of 64 bits"));

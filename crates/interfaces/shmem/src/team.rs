@@ -146,8 +146,8 @@ unsafe extern "C" fn farside_shmem_team_split_strided(
             exit::end(
                 call,
                 &format!(
-                    "of the {size} PEs from {start} on, {stride} apart, {members} have named the \
-                     same ones"
+                    "of the {size} PEs of the new team, only {members} passed start {start}, \
+                     stride {stride} and size {size}: all of them must pass the same numbers"
                 ),
             );
         }

@@ -245,7 +245,7 @@ impl Job {
         };
         match named {
             Some(Kind::Shm) if several => bail!(Misuse(format!(
-                "{by}shm is for one node; ranks of several reach each other over nic or ofi"
+                "{by}shm connects the ranks of one node only: use nic or ofi for several"
             ))),
             Some(kind) => Ok(kind),
             None if several => Ok(Kind::between_nodes()?),
