@@ -149,7 +149,7 @@ impl Blocks {
         let Cuts { cuts, turns } = Cuts::new(shape, how, members)?;
         if turns != Turns::None && ghosts.iter().any(|&width| width > 0) {
             return Err(Error::Unsupported {
-                what: "a border around blocks that are dealt out in turns".into(),
+                what: "ghost cells around blocks that are distributed cyclically".into(),
             });
         }
         let mut blocks = Blocks {
@@ -298,7 +298,7 @@ fn check_shape(shape: &[usize], ghosts: &[usize]) -> Result<()> {
     }
     if shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).is_none() {
         return Err(Error::Unsupported {
-            what: format!("an array of shape {shape:?}, which is more than can be counted"),
+            what: format!("an array of shape {shape:?}, which has 2^64 elements or more"),
         });
     }
     if ghosts.len() != shape.len() {

@@ -259,7 +259,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
     /// not use the map.
     fn room(&self) -> Result<RefMut<'_, Room>> {
         let is_busy =
-            |_| Error::InvalidState("a map was used inside one of its own updates".into());
+            |_| Error::InvalidState("a map cannot be used inside one of its own updates".into());
         self.room.try_borrow_mut().map_err(is_busy)
     }
 

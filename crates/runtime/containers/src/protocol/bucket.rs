@@ -477,7 +477,7 @@ impl Volume<'_> {
     #[cold]
     pub(crate) fn broken(&self, bucket: u64) -> Error {
         Error::Internal(format!(
-            "bucket {bucket} of the volume of {} is not what a map leaves behind",
+            "bucket {bucket} of the volume of {} is damaged: only the map may write there",
             self.rank
         ))
     }
