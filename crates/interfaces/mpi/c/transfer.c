@@ -21,7 +21,7 @@ static const struct farside_mpi_type *find_type(const struct call *call, MPI_Dat
     const struct farside_mpi_type *found = numbers ? numbers_of(type, error)
                                                    : type_of(type, error);
     if (found == NULL)
-        *error = fail(call, MPI_ERR_TYPE, "a datatype that is none, or of a kind not known");
+        *error = fail(call, MPI_ERR_TYPE, "no datatype, or one of an unknown kind");
     return found;
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn on(
         // SAFETY: the border passes what `farside_mpi_window` gave and was not yet freed, or null.
         match unsafe { window.cast::<Window>().as_ref() } {
             Some(window) => call(runtime, window),
-            None => Err(Error::InvalidState("the window was freed, and that failed".into())),
+            None => Err(Error::InvalidState("the window is gone: freeing it has failed".into())),
         }
     })
 }

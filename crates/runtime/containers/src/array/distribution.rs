@@ -304,7 +304,7 @@ fn check_shape(shape: &[usize], ghosts: &[usize]) -> Result<()> {
     if ghosts.len() != shape.len() {
         let (left, right) = (ghosts.len() as u64, shape.len() as u64);
         return Err(Error::Mismatch {
-            what: "dimensions of borders and of their array",
+            what: "dimensions of the ghost widths and of the array",
             left,
             right,
         });
@@ -401,7 +401,7 @@ mod tests {
         assert!(says(&Distribution::Grid(vec![3, 2]), &[9, 9], &[0, 0]).contains("4 members"));
         assert!(says(&Distribution::Irregular(vec![vec![1]]), &[9], &[0]).contains("[1]"));
         assert!(says(&Distribution::BlockCyclic(vec![0]), &[9], &[0]).contains("[0]"));
-        assert!(says(&Distribution::BlockCyclic(vec![2]), &[9], &[1]).contains("border"));
-        assert!(says(&Distribution::Regular, &[9], &[1, 1]).contains("borders"));
+        assert!(says(&Distribution::BlockCyclic(vec![2]), &[9], &[1]).contains("ghost cells"));
+        assert!(says(&Distribution::Regular, &[9], &[1, 1]).contains("ghost widths"));
     }
 }
