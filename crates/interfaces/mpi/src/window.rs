@@ -100,7 +100,7 @@ impl std::fmt::Display for NoMember {
         let NoMember { target, members } = self;
         write!(
             f,
-            "target {target} of a window with {members} members: they are 0 to {}",
+            "there is no target {target}: the window has {members} members, 0 to {}",
             members - 1
         )
     }

@@ -305,9 +305,8 @@ pub enum Error {
     /// A rank that has named as many segments as there are names. No name is given twice, so that
     /// an address that outlived its window is recognised.
     #[error(
-        "{rank} has named {} windows, blocks of words and teams in this job, and has run out of \
-         names: keep windows and use them again instead of allocating new ones, or let another \
-         rank be the first of the team",
+        "{rank} has used up its {} names of windows, blocks of words and teams: reuse windows \
+         instead of allocating new ones, or make another rank the first of the team",
         u32::MAX
     )]
     OutOfNames {

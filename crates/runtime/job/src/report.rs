@@ -66,7 +66,7 @@ impl ReportFile {
                 Some(("progress", rest)) => report.progress = Some(rest.to_owned()),
                 Some(("summary", rest)) => report.summary.push(rest.to_owned()),
                 _ if line == TAKEN => report.taken = true,
-                _ => return Err(Error::Join(format!("the program reports {line:?}"))),
+                _ => return Err(Error::Join(format!("the program reports nonsense: {line:?}"))),
             }
         }
         report.recording = topology.map(|topology| Recording::new(topology, slices));

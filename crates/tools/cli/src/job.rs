@@ -185,7 +185,7 @@ impl Job {
         let ranks = self.ranks()?;
         let fabric = self.fabric(ranks, self.span.hosts.is_some())?;
         if fabric.spans_nodes() && self.nodes.is_none() {
-            bail!(Misuse("threads are on this machine; --nodes divides them into nodes".into()));
+            bail!(Misuse("threads run on this machine; --nodes divides them into nodes".into()));
         }
         let one_output = "--label: threads write to one output; leave it out";
         ensure!(!self.label, Misuse(one_output.into()));
@@ -258,7 +258,7 @@ impl Job {
             Some(nodes) if nodes > ranks => {
                 let ranks = counted(ranks, "rank");
                 bail!(Misuse(format!(
-                    "--nodes {nodes}: there are {ranks}, and each node needs one"
+                    "--nodes {nodes}: there are {ranks}, but each node needs at least one"
                 )))
             }
             _ => Ok(()),
