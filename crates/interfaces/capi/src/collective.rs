@@ -257,7 +257,7 @@ pub unsafe extern "C" fn farside_all_to_all_v(
             (input(send_bytes, size, "send_bytes")?, output(receive_bytes, size, "receive_bytes")?)
         };
         let all = counts.iter().try_fold(0usize, |sum, &count| sum.checked_add(count));
-        let all = all.ok_or_else(|| bad("`send_bytes` are more than all memory"))?;
+        let all = all.ok_or_else(|| bad("`send_bytes` add up to more than all memory"))?;
         check_apart(send, all, receive, room)?;
         // SAFETY: by the caller's promise.
         let (send, receive) =
@@ -296,7 +296,7 @@ fn check_apart(
     }
     Err(bad(format!(
         "{send_bytes} bytes of `send` at {send:p} and {receive_bytes} of `receive` at {receive:p} \
-         overlap: use memory of its own for the result"
+         overlap: use separate memory for the result"
     )))
 }
 

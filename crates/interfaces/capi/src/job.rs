@@ -138,8 +138,8 @@ impl ContextEntry {
         match &self.access {
             Access::World(world) => Ok(world),
             Access::Thread(_) => Err(Error::InvalidState(
-                "this is the context of another thread: teams and handlers are made from the \
-                 context that farside_join gave"
+                "this is the context of another thread: make teams and handlers from the context \
+                 that farside_join gave"
                     .into(),
             )),
         }
@@ -271,7 +271,7 @@ pub unsafe extern "C" fn farside_join_with(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let world = unsafe { Out::new(world, "world")? };
-        let gather = gather.ok_or_else(|| bad("`gather` is null: the processes cannot meet"))?;
+        let gather = gather.ok_or_else(|| bad("`gather` is null: farside_join_with needs it"))?;
         let joined = farside::join_with(Box::new(Callback { rank, size, gather, user }))?;
         world.set(insert(self::joined(joined))?);
         Ok(())
@@ -339,7 +339,7 @@ pub unsafe extern "C" fn farside_context_free(context: farside_context_t) -> c_i
     guarded(|| match &self::context(context)?.access {
         Access::Thread(_) => free(context),
         Access::World(_) => {
-            Err(Error::InvalidState("the context of the job is freed by farside_leave".into()))
+            Err(Error::InvalidState("only farside_leave frees the context of the job".into()))
         }
     })
 }

@@ -73,7 +73,7 @@ impl<L, G> Entry<L, G> {
 
     fn take_held(&self) -> Result<G> {
         self.take().ok_or_else(|| {
-            Error::InvalidState("this rank does not have the lock that it releases".into())
+            Error::InvalidState("this rank releases a lock that it does not hold".into())
         })
     }
 
@@ -96,7 +96,7 @@ fn remove<L: 'static, G: 'static>(table: &'static Table<Entry<L, G>>, id: u64) -
     entry.held.set(held);
     if is_held {
         return Err(Error::InvalidState(
-            "a lock cannot be freed while this rank has it: release it first".into(),
+            "a lock cannot be freed while this rank holds it: release it first".into(),
         ));
     }
     Ok(table.remove(id)?.lock.into_inner())

@@ -175,7 +175,7 @@ pub(crate) unsafe fn fetching<'a>(
     let bytes = element_bytes(accumulate, count)?;
     let distance = data.addr().abs_diff(old.addr());
     if accumulate.writes() && !data.is_null() && distance < bytes {
-        return Err(bad("data and old overlap: they must be apart"));
+        return Err(bad("`data` and `old` overlap: they must be separate"));
     }
     // SAFETY: by the caller's promise; they do not overlap.
     unsafe { Ok((elements(accumulate, data, count)?, bytes_mut(old, bytes, "old")?)) }

@@ -269,7 +269,7 @@ fn finish(handle: farside_request_t) -> Result<()> {
             context?;
             pending.wait()
         }
-        None => Err(Error::InvalidState("this request is being tested".into())),
+        None => Err(Error::InvalidState("another call is testing this request".into())),
     }
 }
 

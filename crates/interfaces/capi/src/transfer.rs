@@ -277,7 +277,7 @@ pub unsafe extern "C" fn farside_get_vector(
         // Before memory is set aside for it: a length may be nonsense.
         let part = self::window(window)?.bytes(Rank(rank))?;
         if let Some(far) = pieces.iter().find(|piece| piece.bytes as u64 > part) {
-            return Err(bad(format!("a piece of {} bytes of a part of {part}", far.bytes)));
+            return Err(bad(format!("a piece of {} bytes of a part that has {part}", far.bytes)));
         }
         let mut packed = vec![0; sum];
         self::context(context)?.told().get_vector(from, &mut packed, &runs)?;

@@ -125,7 +125,7 @@ pub unsafe extern "C" fn farside_window_free(
         let (found, entry) = (self::team(team)?, WINDOWS.get(window.id)?);
         if found.team.members() != entry.memory().members() {
             return Err(Error::InvalidState(
-                "a window is freed by the team that allocated it, not by another".into(),
+                "only the team that allocated a window can free it".into(),
             ));
         }
         let completed = found.context.complete_implicit(None);

@@ -65,8 +65,8 @@ unsafe fn map_again(
 fn no_second_address(at: NonNull<u8>, bytes: usize, error: Errno) -> Error {
     Error::Unsupported {
         what: format!(
-            "a second address ({at:p}, {bytes} bytes) for memory of the job: the system says \
-             {error}"
+            "mapping {bytes} bytes of the job's memory at a second address, {at:p}: the system \
+             says {error}"
         ),
     }
 }
@@ -208,12 +208,14 @@ pub unsafe fn attach(team: &Team<'_>, at: NonNull<u8>, bytes: usize) -> Result<A
     let end = address.checked_add(bytes.max(1)).and_then(|end| end.checked_next_multiple_of(page));
     let claimed = match end {
         Some(end) => claim(start..end),
-        None => Err(Error::InvalidArgument(format!("{bytes} bytes at {at:p}: no such memory"))),
+        None => {
+            Err(Error::InvalidArgument(format!("{bytes} bytes at {at:p} reach beyond all memory")))
+        }
     };
     let first = NonNull::new(at.as_ptr().wrapping_sub(address - start));
     let claimed = claimed.and_then(|pages| match first {
         Some(first) => Ok((pages, first)),
-        None => Err(Error::InvalidArgument("memory at a null pointer".into())),
+        None => Err(Error::InvalidArgument("the memory begins at a null pointer".into())),
     });
     let agreed = agree(team, claimed.is_ok());
     let (pages, first) = claimed?;

@@ -21,7 +21,7 @@ static const struct farside_mpi_type *find_type(const struct call *call, MPI_Dat
     const struct farside_mpi_type *found = numbers ? numbers_of(type, error)
                                                    : type_of(type, error);
     if (found == NULL)
-        *error = fail(call, MPI_ERR_TYPE, "a datatype that is none, or of a kind not known");
+        *error = fail(call, MPI_ERR_TYPE, "no datatype, or one of an unknown kind");
     return found;
 }
 
@@ -104,7 +104,7 @@ static int move(enum way way, const char *name, struct window *window, const voi
     uint64_t sent = way == PUT ? here->size * buffer.count : there->size * at.count;
     uint64_t room = way == PUT ? there->size * at.count : here->size * buffer.count;
     if (sent > room)
-        return fail(&call, MPI_ERR_TRUNCATE, "more bytes are sent than there is room for");
+        return fail(&call, MPI_ERR_TRUNCATE, "more bytes are sent than the receiver has room for");
     count_operation(sent);
     return done(window, name, way == PUT ? farside_mpi_put(window->core, &buffer, &at)
                                          : farside_mpi_get(window->core, &buffer, &at,
@@ -149,7 +149,7 @@ static int combine(const char *name, struct window *window, const void *origin,
     uint64_t bytes = there->size * at.count;
     uint64_t sent = operation == NOTHING ? bytes : here->size * from.count;
     if (sent > bytes)
-        return fail(&call, MPI_ERR_TRUNCATE, "more bytes are sent than there is room for");
+        return fail(&call, MPI_ERR_TRUNCATE, "more bytes are sent than the receiver has room for");
     if (fetches && (sent != bytes || back->size * into.count < bytes))
         return fail(&call, MPI_ERR_TRUNCATE, "origin, result and target have different lengths");
     count_operation(bytes);

@@ -139,7 +139,7 @@ fn refused(rank: Rank, pieces: &[Piece], error: &io::Error) -> Error {
         Some(libc::EFAULT) => Unreachable { rank, first, bytes }.into(),
         Some(libc::ESRCH) => Error::RankLost { rank, how: ExitCause::Vanished },
         _ => Error::Unsupported {
-            what: format!("the memory of {rank} at {first:#x}: the system says {error}"),
+            what: format!("access to the memory of {rank} at {first:#x}: the system says {error}"),
         },
     }
 }
@@ -157,8 +157,8 @@ impl std::fmt::Display for Unreachable {
         let Unreachable { rank, first, bytes } = self;
         write!(
             f,
-            "{bytes} bytes at {first:#x} of {rank} are not all memory that it has attached: \
-             check the displacement, and that the memory was not freed"
+            "not all of the {bytes} bytes at {first:#x} of {rank} are attached memory: check the \
+             displacement, and that the memory was not freed"
         )
     }
 }

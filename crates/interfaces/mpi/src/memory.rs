@@ -14,8 +14,8 @@ unsafe extern "C" fn farside_mpi_take(bytes: u64, align: u64, block: *mut *mut c
         let found = runtime.heap().take(bytes.max(1), align.max(1));
         let (first, _) = found.ok_or_else(|| {
             Error::Exhausted(format!(
-                "{bytes} bytes for a window or MPI_Alloc_mem: the {} bytes of memory that this \
-                 rank may give out are in use",
+                "cannot allocate {bytes} bytes for a window or MPI_Alloc_mem: too few of this \
+                 rank's {} bytes are free in one piece",
                 runtime.heap().bytes
             ))
         })?;

@@ -158,8 +158,8 @@ impl std::fmt::Display for Outside {
         let Outside { rank, first, last, bytes } = self;
         write!(
             f,
-            "bytes {first} to {last} of the window of {rank}, which has {bytes}: check \
-             displacement, unit, count and datatype"
+            "bytes {first} to {last} are outside the window of {rank}, which has {bytes} bytes: \
+             check displacement, unit, count and datatype"
         )
     }
 }

@@ -100,7 +100,7 @@ impl std::fmt::Display for NoMember {
         let NoMember { target, members } = self;
         write!(
             f,
-            "target {target} of a window with {members} members: they are 0 to {}",
+            "there is no target {target}: the window has {members} members, 0 to {}",
             members - 1
         )
     }
@@ -124,7 +124,7 @@ pub(crate) fn on(
         // SAFETY: the border passes what `farside_mpi_window` gave and was not yet freed, or null.
         match unsafe { window.cast::<Window>().as_ref() } {
             Some(window) => call(runtime, window),
-            None => Err(Error::InvalidState("the window was freed, and that failed".into())),
+            None => Err(Error::InvalidState("the window is gone: freeing it has failed".into())),
         }
     })
 }

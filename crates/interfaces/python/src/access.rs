@@ -225,13 +225,13 @@ fn is_busy(py: Python<'_>) -> PyErr {
 
 #[cold]
 fn was_left(py: Python<'_>) -> PyErr {
-    bad_state(py, "the job was left: nothing can be done with its objects any more")
+    bad_state(py, "the job was left: its objects cannot be used any more")
 }
 
 #[cold]
 pub(crate) fn not_the_world(py: Python<'_>) -> PyErr {
     bad_state(
         py,
-        "this is the context of another thread: collectives belong to the thread that has joined",
+        "this is the context of another thread: only the thread that joined calls collectives",
     )
 }

@@ -16,7 +16,7 @@ pub(crate) fn plain_dtype<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py,
     if descr.itemsize() == 0 || descr.has_subarray() {
         return Err(bad_argument(
             py,
-            format!("dtype {descr} has no scalar elements: give the base, and a longer shape"),
+            format!("dtype {descr} has no scalar elements: pass its base and a longer shape"),
         ));
     }
     Ok(descr)
@@ -105,7 +105,7 @@ pub(crate) fn as_summand<'py>(
     match order(from.kind()).zip(order(to.kind())) {
         Some((from_order, to_order)) if from_order > to_order && !array.is_empty() => {
             let text =
-                format!("numbers of {from} are not combined with numbers of {to}: convert them");
+                format!("cannot combine numbers of {from} with numbers of {to}: convert them");
             Err(bad_argument(value.py(), text))
         }
         _ => as_array(value, descr),

@@ -56,7 +56,7 @@ impl Window {
             Some(number @ (Number::I64 | Number::U64)) => (number, Width::W64),
             _ => {
                 let what = format!(
-                    "atomics on {}: int32, uint32, int64 and uint64 have them",
+                    "atomics on {}: only int32, uint32, int64 and uint64 have them",
                     self.descr(py)
                 );
                 return Err(unsupported(py, what));
@@ -141,7 +141,7 @@ impl Comparison {
 pub(crate) fn limit(py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Duration>> {
     let read = |seconds: f64| {
         Duration::try_from_secs_f64(seconds)
-            .map_err(|_| bad_argument(py, format!("a time limit of {seconds} seconds")))
+            .map_err(|_| bad_argument(py, format!("{seconds} is not a time limit in seconds")))
     };
     timeout.map(read).transpose()
 }
@@ -361,10 +361,10 @@ impl Window {
         let words = indices.iter().map(|index| self.word(py, self.access.rank, index));
         let words = words.collect::<PyResult<Vec<Word>>>()?;
         let Some(&first) = words.first() else {
-            return Err(bad_argument(py, "a wait for none of no elements would never end"));
+            return Err(bad_argument(py, "wait_any needs at least one index: the list is empty"));
         };
         if first.width != Width::W64 {
-            return Err(bad_state(py, "wait_any is for elements of 64 bits"));
+            return Err(bad_state(py, "wait_any works on elements of 64 bits only"));
         }
         let value = first.bits(value)? as u64;
         let is_signed = first.number == Number::I64;

@@ -220,7 +220,7 @@ impl Team {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let root = self.root(py, root)?;
         if root == self.shared.access.rank && data.is_none() {
-            return Err(bad_argument(py, "the root has no bytes to give"));
+            return Err(bad_argument(py, "the root must pass the bytes to broadcast"));
         }
         let all = self.shared.run(py, |team| {
             let mut length = [data.map_or(0, <[u8]>::len) as u64];

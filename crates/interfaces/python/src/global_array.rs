@@ -279,7 +279,7 @@ impl GlobalArray {
         let bytes = unsafe { array::bytes(&array) };
         match bytes.len() == array.dtype().itemsize() {
             true => Ok(bytes.to_vec()),
-            false => Err(bad_argument(value.py(), "one number is wanted, not several")),
+            false => Err(bad_argument(value.py(), "expected one number, not several")),
         }
     }
 

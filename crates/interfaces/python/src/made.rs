@@ -99,7 +99,7 @@ impl<T, G> Made<T, G> {
         // SAFETY: within a use of the context.
         match unsafe { &*self.held.get() } {
             None => Ok(()),
-            Some(_) => Err(bad_state(py, "this rank has the lock already")),
+            Some(_) => Err(bad_state(py, "this rank already holds the lock")),
         }
     }
 
@@ -111,7 +111,7 @@ impl<T, G> Made<T, G> {
         let entered = self.access().enter(py)?;
         // SAFETY: within a use of the context.
         let Some(guard) = (unsafe { (*self.held.get()).take() }) else {
-            return Err(bad_state(py, "this rank does not have the lock that it releases"));
+            return Err(bad_state(py, "this rank releases a lock that it does not hold"));
         };
         let unlocked = match self.access().is_one_node {
             true => unlock(guard),

@@ -41,7 +41,7 @@ impl Kind {
         let descr = plain_dtype(dtype)?;
         let item = descr.itemsize();
         if item > most {
-            let text = format!("a {what} of {item} bytes ({descr}): {most} are the most");
+            let text = format!("a {what} has at most {most} bytes, not {item} ({descr})");
             return Err(unsupported(dtype.py(), text));
         }
         Ok(Kind { number: number_of(&descr), descr: descr.unbind(), item })
@@ -88,7 +88,7 @@ impl Kind {
         }
         let array = as_array(value, self.descr.bind(value.py()))?;
         if array.len() != 1 {
-            let text = format!("one element is wanted, not an array of {:?}", array.shape());
+            let text = format!("expected one element, not an array of shape {:?}", array.shape());
             return Err(bad_argument(value.py(), text));
         }
         // SAFETY: an array of one element has its bytes, for as long as it lives.
@@ -336,7 +336,7 @@ impl HashMap {
     ) -> PyResult<Bound<'py, PyAny>> {
         let descr = self.value.descr.bind(py);
         let Some(sum) = folder(descr, Op::Sum) else {
-            return Err(unsupported(py, format!("fetch_add of {descr}: numbers have it")));
+            return Err(unsupported(py, format!("fetch_add of {descr}: only numbers have it")));
         };
         let value = as_summand(value, descr)?;
         let (key, value) = (self.key.key_bytes(key)?, self.value.bytes(&value)?);

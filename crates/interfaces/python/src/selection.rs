@@ -89,7 +89,7 @@ impl Selection {
             return Err(bad_index(
                 py,
                 format!(
-                    "too many indices: the part has {} dimensions, and {given} were indexed",
+                    "too many indices: the part has {} dimensions, but {given} were indexed",
                     shape.len()
                 ),
             ));

@@ -325,7 +325,7 @@ impl Window {
         }
         let scale = scale.map(|scale| as_summand(scale, self.descr(py))).transpose()?;
         if scale.as_ref().is_some_and(|scale| scale.len() != 1) {
-            return Err(bad_argument(py, "a scale is one number"));
+            return Err(bad_argument(py, "the scale must be one number"));
         }
         let factor = scale.as_ref().map_or(std::ptr::null(), |one| array::data(one).cast_const());
         let call = ScaledSum { window: self, rank, block: &block, factor };

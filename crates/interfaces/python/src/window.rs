@@ -73,12 +73,12 @@ pub(crate) fn read_shape(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         Err(_) => shape.extract()?,
     };
     if counts.len() > DIMENSIONS_MAX {
-        let text = format!("a shape of {} dimensions: {DIMENSIONS_MAX} are the most", counts.len());
+        let text = format!("a shape has at most {DIMENSIONS_MAX} dimensions, not {}", counts.len());
         return Err(bad_argument(py, text));
     }
     let count = |&count: &isize| {
         usize::try_from(count)
-            .map_err(|_| bad_argument(py, format!("a shape with {count} elements in a dimension")))
+            .map_err(|_| bad_argument(py, format!("a dimension cannot have {count} elements")))
     };
     counts.iter().map(count).collect()
 }
@@ -87,7 +87,7 @@ pub(crate) fn read_shape(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
 pub(crate) fn bytes_of(py: Python<'_>, shape: &[usize], item: usize) -> PyResult<usize> {
     let bytes = shape.iter().try_fold(item, |all, &count| all.checked_mul(count));
     let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as usize);
-    bytes.ok_or_else(|| bad_argument(py, format!("no memory is as long as shape {shape:?} says")))
+    bytes.ok_or_else(|| bad_argument(py, format!("shape {shape:?} is larger than all memory")))
 }
 
 #[pymethods]

@@ -107,7 +107,7 @@ def test_locks(world: farside.World, fabric: str) -> None:
             lock.acquire(timeout=0)
         with pytest.raises(TimeoutError):
             lock.acquire(timeout=0.02)
-        with pytest.raises(farside.InvalidState, match="does not have"):
+        with pytest.raises(farside.InvalidState, match="does not hold"):
             lock.release()
     world.barrier()
     if world.rank == 0:
@@ -337,7 +337,7 @@ def test_keys_are_what_they_say(world: farside.World) -> None:
             key in numbers
     for key in (5, 5.0, np.int8(5), np.array(5)):
         assert numbers[key] == 1
-    with pytest.raises(ValueError, match="are not combined"):
+    with pytest.raises(ValueError, match="cannot combine"):
         numbers.fetch_add(5, 0.5)
     words = world.hash_map("S4", "f4")
     words[b"abcd"] = 1
@@ -380,7 +380,7 @@ def test_indices_are_what_they_say(world: farside.World) -> None:
         lambda: a.accumulate((0, 0), 0.5),
         lambda: a.accumulate((0, 0), 1, scale=0.5),
     ):
-        with pytest.raises(ValueError, match="are not combined"):
+        with pytest.raises(ValueError, match="cannot combine"):
             call()
     a.sync()
     assert a.sum() == 66

@@ -68,7 +68,7 @@ struct Recent {
 }
 
 /// Chunks of the heap double in size, and few libraries have data of their own.
-const REGIONS: usize = 128;
+pub(crate) const REGIONS: usize = 128;
 /// Programs use few objects at a time.
 const RECENT: usize = 4;
 
@@ -195,17 +195,17 @@ impl Regions {
         let is_heap = self.within(address, 1).is_some_and(|(it, _)| it.holds == Holds::Blocks);
         if !is_heap {
             return format!(
-                "{what} are not symmetric: symmetric are global and static variables and what \
-                 shmem_malloc gives, to its end"
+                "{what} are not symmetric: only global and static variables and blocks from \
+                 shmem_malloc are"
             );
         }
         match self.block_below(address) {
             Some((start, length)) if address - start < length => format!(
-                "{what} leave their block of the symmetric heap: it has {length} bytes from \
-                 address {start:#x} on"
+                "{what} reach beyond the end of their block of the symmetric heap, which has \
+                 {length} bytes at address {start:#x}"
             ),
             _ => format!(
-                "{what} are in no block of the symmetric heap: they were freed, or lie behind the \
+                "{what} are in no block of the symmetric heap: they were freed, or lie beyond the \
                  end of a block"
             ),
         }

@@ -39,7 +39,7 @@ pub(crate) fn team_of(runtime: &'static Runtime, set: ActiveSet, call: Call) -> 
         exit::end(
             call,
             &format!(
-                "this PE is not in the active set of {} PEs from {} on, {} apart",
+                "this PE is not in the active set of {} PEs with start {} and stride {}",
                 key.size, key.start, key.stride
             ),
         );
@@ -90,8 +90,8 @@ fn key(runtime: &Runtime, set: ActiveSet, call: Call) -> SetKey {
         None => exit::end(
             call,
             &format!(
-                "the active set of {size} PEs from {start} on, 2^{log_stride} apart, does not fit \
-                 into {pes} PEs"
+                "the active set of {size} PEs with start {start} and stride 2^{log_stride} does \
+                 not fit into {pes} PEs"
             ),
         ),
     }

@@ -14,7 +14,7 @@ use farside::fabric::ProbeEvent;
 use farside::raw::Memory;
 use farside::{Error, Result, World};
 
-use crate::region::{Holds, Regions};
+use crate::region::{Holds, REGIONS, Regions};
 
 /// Libraries of the system, whose data no program takes for its own.
 const SYSTEM: [&str; 22] = [
@@ -55,10 +55,11 @@ pub(crate) fn share(world: &World, regions: &Regions) -> Result<()> {
         // runs yet that would write them, and this library's data is elsewhere.
         unsafe { farside_interop::lay_over(&memory, world.rank(), start)? };
         if !regions.add(world, range.start, bytes, memory, Holds::Statics) {
+            let limit = REGIONS as u64;
             return Err(Error::TooMuch {
                 what: "shared libraries with data of their own",
-                value: bytes as u64,
-                limit: 0,
+                value: limit + 1,
+                limit,
             });
         }
     }

@@ -37,7 +37,10 @@ impl Strided {
         let strided = Strided { here: positive(here), there: positive(there), count, element };
         let fits = |stride: usize| strided.span(stride).is_some();
         if !fits(strided.here) || !fits(strided.there) {
-            exit::end(call, &format!("{count} elements, {here} and {there} apart: too many"));
+            exit::end(
+                call,
+                &format!("{count} elements with strides {here} and {there} exceed all memory"),
+            );
         }
         strided
     }

@@ -146,8 +146,8 @@ unsafe extern "C" fn farside_shmem_team_split_strided(
             exit::end(
                 call,
                 &format!(
-                    "of the {size} PEs from {start} on, {stride} apart, {members} have named the \
-                     same ones"
+                    "of the {size} PEs of the new team, only {members} passed start {start}, \
+                     stride {stride} and size {size}: all of them must pass the same numbers"
                 ),
             );
         }
@@ -197,7 +197,7 @@ extern "C" fn farside_shmem_team_destroy(team: TeamHandle, call: Call) {
         return;
     }
     if matches!(team, TeamHandle::WORLD | TeamHandle::SHARED) {
-        exit::end(call, &"the teams of the world and of shared memory are not destroyed");
+        exit::end(call, &"the teams of the world and of shared memory cannot be destroyed");
     }
     context::forget_those_of(runtime, team, call);
     let state = TEAMS.remove(team.number()).or_exit(call);

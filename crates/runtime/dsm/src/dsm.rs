@@ -109,7 +109,7 @@ impl<'w> Parts<'w> {
             None => ContextHandle::Borrowed(world),
         };
         let own =
-            own.ok_or_else(|| Error::Internal("this rank's shared memory is nowhere".into()))?;
+            own.ok_or_else(|| Error::Internal("this rank's shared memory is not mapped".into()))?;
         let (watched, guard, base): (_, Box<dyn Guard>, _) = match method {
             None => (None, Box::new(NoGuard), own),
             Some(method) => {
@@ -512,7 +512,7 @@ fn check_config(world: &World, config: &mut Config) -> Result<()> {
     let page = config.page_bytes;
     if !page.is_power_of_two() || !(4..=PAGE_WORDS_MAX * 4).contains(&page) {
         return Err(Error::InvalidArgument(format!(
-            "a page of {page} bytes cannot be: it is a power of two from 4 to {}",
+            "a page cannot have {page} bytes: its size must be a power of two from 4 to {}",
             PAGE_WORDS_MAX * 4
         )));
     }

@@ -29,7 +29,7 @@ const TAKES_ALL: u64 = 1 << 62;
 
 /// The error of a rank that has heard of another's.
 pub(crate) fn has_failed(rank: Rank) -> Error {
-    Error::InvalidState(format!("{rank} could not go on with shared memory: its error says why"))
+    Error::InvalidState(format!("{rank} failed to use shared memory: its own error says why"))
 }
 
 /// Returns this rank's error, or that another rank has one: all ranks go on, or none does.

@@ -92,7 +92,7 @@ impl SharedHeap {
             });
             let (Some(offset), Some(size)) = (inside, size_of_block(bytes)) else {
                 return Err(Error::InvalidArgument(format!(
-                    "the {bytes} bytes at byte {} of shared memory are not of this heap",
+                    "the {bytes} bytes at byte {} of shared memory do not belong to this heap",
                     shared.offset()
                 )));
             };
@@ -109,8 +109,8 @@ impl SharedHeap {
         let used = dsm.get(self.state, USED)?;
         let exhausted = || {
             Error::Exhausted(format!(
-                "{bytes} bytes cannot be allocated on a shared heap of {room}, of which {used} \
-                 were given out: make it larger"
+                "cannot allocate {bytes} bytes on a shared heap of {room}, of which {used} are \
+                 taken: make it larger"
             ))
         };
         let size = size_of_block(bytes).ok_or_else(exhausted)?;

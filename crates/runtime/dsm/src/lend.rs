@@ -148,7 +148,7 @@ fn refuse_overlap(ranges: &BTreeMap<u64, u64>, bytes: &Range<u64>) -> Result<()>
         None => Ok(()),
         Some(known) => Err(Error::InvalidArgument(format!(
             "bytes {} to {} of shared memory cannot be lent: bytes {} to {} are lent already, and \
-             what is written is lent once",
+             bytes lent for writing can be lent only once",
             bytes.start, bytes.end, known.start, known.end
         ))),
     }

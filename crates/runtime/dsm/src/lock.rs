@@ -207,7 +207,7 @@ impl Coherence<'_> {
     pub(crate) fn check_lock(&self, lock: u32, held: bool) -> Result<()> {
         match self.lock_state.held.get(lock as usize) {
             None => Err(Error::InvalidArgument(format!(
-                "there is no lock {lock}: there are {}, from 0 on (`Config::locks`)",
+                "there is no lock {lock}: there are {}, numbered from 0 (`Config::locks`)",
                 self.config.locks
             ))),
             Some(&is) if is != held && held => {

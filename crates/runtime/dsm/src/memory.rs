@@ -207,8 +207,7 @@ pub(crate) fn check_room(what: &str, wanted: usize, limit: usize) -> Result<()> 
         return Ok(());
     }
     Err(Error::Exhausted(format!(
-        "{wanted} bytes of {what} are more than the {limit} that there is room for between two \
-         barriers of all ranks: \
-         let them meet more often, or raise `storage_max`"
+        "{wanted} bytes of {what} do not fit into the {limit} bytes of storage between two \
+         barriers of all ranks: call barriers more often, or raise `storage_max`"
     )))
 }

@@ -100,8 +100,7 @@ impl<'a> Reader<'a> {
 
 fn cut() -> Error {
     Error::Internal(
-        "a message between shared memories makes no sense: do all ranks run the same program?"
-            .into(),
+        "a message about shared pages is malformed: do all ranks run the same program?".into(),
     )
 }
 

@@ -77,7 +77,7 @@ impl Region {
     pub(crate) fn free(&mut self, start: u64) -> Result<()> {
         let Some(end) = self.taken.remove(&start) else {
             return Err(Error::InvalidArgument(format!(
-                "nothing that was allocated starts at byte {start} of shared memory"
+                "no allocation of shared memory starts at byte {start}"
             )));
         };
         self.note(start, end);

@@ -74,7 +74,7 @@ impl<T: Plain> Shared<T> {
     pub(crate) fn bytes(&self, range: &Range<usize>) -> Result<Range<u64>> {
         if range.start > range.end || range.end > self.len() {
             return Err(Error::InvalidArgument(format!(
-                "elements {} to {} are not among the {} of this shared slice",
+                "elements {} to {} are outside the {} elements of this shared slice",
                 range.start,
                 range.end,
                 self.len()

@@ -98,7 +98,7 @@ impl<T: Plain> SharedVec<T> {
     pub fn growing(dsm: &mut Dsm<'_>, heap: SharedHeap, lock: u32) -> Result<SharedVec<T>> {
         if lock == heap.lock() {
             return Err(Error::InvalidArgument(format!(
-                "a shared vector that grows needs another lock than {lock}, which is its heap's"
+                "a growing shared vector cannot use lock {lock}, which its heap uses: pass another"
             )));
         }
         let len = dsm.alloc_at(1, Placement::Aligned(64))?;

@@ -89,7 +89,8 @@ impl TargetState {
     }
 }
 
-const BROKEN: &str = "others may wait for an epoch of this rank that has failed half-way";
+const BROKEN: &str = "an earlier epoch of this rank is still open because it failed: other ranks \
+                      may wait for it until this rank ends";
 
 /// The flag of a target that is locked.
 pub const LOCKED: u8 = 1;

@@ -115,7 +115,7 @@ impl std::fmt::Display for Fault {
                 )
             }
             Fault::NotLocked { target } => {
-                write!(f, "{target} is unlocked without having been locked")
+                write!(f, "{target} cannot be unlocked: this rank has not locked it")
             }
             Fault::LockedTwice { target } => {
                 write!(f, "{target} is locked a second time: unlock it first")
@@ -124,7 +124,7 @@ impl std::fmt::Display for Fault {
             Fault::StillOpen { call, open } => write!(f, "{call} while {open}"),
             Fault::BadGroup { rank, twice: true } => write!(f, "{rank} is named twice in a group"),
             Fault::BadGroup { rank, twice: false } => {
-                write!(f, "{rank} is in a group, and has no part in the window")
+                write!(f, "{rank} is in a group but has no part in the window")
             }
             Fault::Groups { me, did, other, instead } => write!(
                 f,

@@ -175,7 +175,7 @@ pub(crate) fn elements<T: Plain>(bytes: &[u8]) -> Result<Vec<T>> {
     match into.len() == bytes.len() {
         true => into.copy_from_slice(bytes),
         false => {
-            let what = "bytes of an answer against the size of its elements";
+            let what = "bytes of an answer and the size of its elements";
             return Err(Error::Mismatch {
                 what,
                 left: bytes.len() as u64,

@@ -314,7 +314,7 @@ impl<'t> TwoSided<'t> {
         while !rest.is_empty() {
             let operation = Operation::decode(&mut rest).ok_or_else(|| {
                 Error::Internal(format!(
-                    "{} has sent an epoch that makes no sense",
+                    "{} has sent an epoch that cannot be decoded",
                     self.members[member]
                 ))
             })?;

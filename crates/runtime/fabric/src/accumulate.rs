@@ -88,7 +88,7 @@ impl Accumulate {
     pub fn check(&self, region: &Region<'_>, message_bytes: usize) -> Result<()> {
         let (left, right) = (self.message_bytes(region.shape.bytes()?), message_bytes as u64);
         if left != right {
-            let what = "bytes of a region against bytes of the message";
+            let what = "bytes of a region and of the message";
             return Err(Error::Mismatch { what, left, right });
         }
         self.check_shape(&region.shape)
@@ -101,7 +101,7 @@ impl Accumulate {
             let fault = if !piece.offset.is_multiple_of(align) {
                 Error::Misaligned { offset: piece.offset, align }
             } else if !piece.bytes.is_multiple_of(size) {
-                let what = "bytes of a piece against the size of a number";
+                let what = "bytes of a piece and the size of a number";
                 Error::Mismatch { what, left: piece.bytes, right: size }
             } else {
                 return;

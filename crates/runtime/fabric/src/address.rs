@@ -174,7 +174,7 @@ impl Region<'_> {
     /// Checks that a packed message, or the buffer for one, is as long as the region.
     pub fn check_length(&self, message_bytes: usize) -> Result<()> {
         let (left, right) = (self.shape.bytes()?, message_bytes as u64);
-        let what = "bytes of a region against bytes of the message";
+        let what = "bytes of a region and of the message";
         if left == right { Ok(()) } else { Err(Error::Mismatch { what, left, right }) }
     }
 }

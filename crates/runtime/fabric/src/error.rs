@@ -165,7 +165,7 @@ pub enum Error {
         align: u64,
     },
     /// Two lengths or shapes of one call that must agree and do not.
-    #[error("{what}: {left} against {right}")]
+    #[error("{what} do not match: {left} and {right}")]
     Mismatch {
         /// What must agree.
         what: &'static str,
@@ -228,8 +228,8 @@ pub enum Error {
         /// How much there is in all.
         limit: u64,
     },
-    /// A limit of the fabric was passed.
-    #[error("{what}: {value} is more than the {limit} that this fabric allows")]
+    /// A limit was passed: of the fabric, of a lock or a collective, or of a map.
+    #[error("{what}: {value} is more than the limit of {limit}")]
     TooMuch {
         /// Of what.
         what: &'static str,
@@ -305,9 +305,8 @@ pub enum Error {
     /// A rank that has named as many segments as there are names. No name is given twice, so that
     /// an address that outlived its window is recognised.
     #[error(
-        "{rank} has named {} windows, blocks of words and teams in this job, and has run out of \
-         names: keep windows and use them again instead of allocating new ones, or let another \
-         rank be the first of the team",
+        "{rank} has used up its {} names of windows, blocks of words and teams: reuse windows \
+         instead of allocating new ones, or make another rank the first of the team",
         u32::MAX
     )]
     OutOfNames {

@@ -66,7 +66,9 @@ impl Topology {
         for (name, count) in parts {
             elements = elements.saturating_mul(count.into());
             if elements > u64::from(ranks) {
-                return Err(bad(format!("{elements} of {name:?} are more than the {ranks} ranks")));
+                return Err(bad(format!(
+                    "level {name:?} has {elements} elements, more than the {ranks} ranks"
+                )));
             }
             let block = |rank: u32| (u64::from(rank) * elements / u64::from(ranks)) as u32;
             levels.push((name, (0..ranks).map(block).collect()));
@@ -88,7 +90,7 @@ impl Topology {
         for (name, raw) in named {
             if raw.len() != ranks as usize {
                 return Err(Error::Mismatch {
-                    what: "ranks in a level of the topology",
+                    what: "ranks of a level of the topology and of the job",
                     left: raw.len() as u64,
                     right: ranks.into(),
                 });

@@ -245,7 +245,7 @@ fn good(note: String) -> Result<String> {
 
 fn read_note(board: &mut Board, maker: Rank) -> Result<Note> {
     let note = good(board.read(maker, "node")?)?;
-    let damaged = || Error::Join(format!("the note of {maker} is damaged: {note:?}"));
+    let damaged = || Error::Join(format!("the start-up message of {maker} is damaged: {note:?}"));
     let (socket, interface) = note.split_once(' ').ok_or_else(damaged)?;
     let interface =
         if interface.is_empty() { None } else { Some(interface.parse().map_err(|_| damaged())?) };

@@ -42,7 +42,7 @@ impl Board {
     }
 
     pub(crate) fn read(&mut self, from: Rank, name: &str) -> Result<String> {
-        let damaged = || Error::Join(format!("the note {name:?} of {from} is damaged"));
+        let damaged = || Error::Join(format!("the start-up message {name:?} of {from} is damaged"));
         let first = self.session.get(from.0, &key(name, from, 0)).map_err(join)?;
         let (count, part) = first.split_once('.').ok_or_else(damaged)?;
         let count =

@@ -71,15 +71,15 @@ impl Session for Notes {
             lengths.as_chunks::<8>().0.iter().copied().map(u64::from_le_bytes).collect();
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let longest = usize::try_from(longest).ok().filter(|&longest| longest < 1 << 30);
-        let longest =
-            longest.ok_or_else(|| Error("the exchange brought damaged lengths".into()))?;
+        let longest = longest
+            .ok_or_else(|| Error("the exchange function returned damaged lengths".into()))?;
         if longest == 0 {
             return Ok(());
         }
         mine.resize(longest, b'\n');
         let all = self.gather(&mine)?;
         let text = String::from_utf8(all)
-            .map_err(|_| Error("the exchange brought other bytes than were given".into()))?;
+            .map_err(|_| Error("the exchange function changed the bytes".into()))?;
         let notes = text.lines().filter_map(|line| line.split_once('='));
         self.known.extend(notes.map(|(key, value)| (key.to_owned(), value.to_owned())));
         Ok(())

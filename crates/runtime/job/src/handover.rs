@@ -47,7 +47,7 @@ impl Offer {
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System { call: "getrandom", errno: errno.raw_os_error() })?;
         let name = format!("farside-{}", hex(&random));
-        let refused = system("opening the socket at which a node's memory is handed over");
+        let refused = system("opening the socket that passes on this node's memory");
         let address = SocketAddr::from_abstract_name(&name).map_err(&refused)?;
         let listener = UnixListener::bind_addr(&address).map_err(&refused)?;
         listener.set_nonblocking(true).map_err(&refused)?;
@@ -66,11 +66,11 @@ impl Offer {
             neighbours.iter().skip(1).map(|_| None).collect();
         while let Some(missing) = come.iter().position(Option::is_none) {
             let rank = neighbours[missing + 1];
-            let pause = deadline.pause("handing the memory of this node to its ranks");
+            let pause = deadline.pause("passing this node's memory to its ranks");
             let pause = pause.map_err(|error| {
                 let error = Error::Join(format!(
-                    "{rank} of this node has not come for its memory; has its process ended, or \
-                     does its program not join? {error}"
+                    "{rank} has not asked for this node's memory; has its process ended, or does \
+                     its program not join? {error}"
                 ));
                 Missing { rank, error }
             })?;
@@ -138,8 +138,8 @@ pub(crate) fn fetch(
     let maker = neighbours[0];
     let gone = |error: std::io::Error| {
         Error::Join(format!(
-            "{maker}, which makes the memory of this node, does not hand it over: {error}; has it \
-             ended?"
+            "cannot get this node's memory from {maker}, which allocates it: {error}; has its \
+             process ended?"
         ))
     };
     let address = SocketAddr::from_abstract_name(name).map_err(gone)?;

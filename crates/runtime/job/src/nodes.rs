@@ -226,14 +226,14 @@ fn node_server(
     let peer_timeout = options.peer_timeout.unwrap_or(defaults.peer_timeout);
     if peer_timeout.is_zero() {
         return Err(Error::InvalidSetting(
-            "a node cannot be given up at once; allow it some time to answer".into(),
+            "the peer timeout is 0 s: allow nodes some time to answer".into(),
         ));
     }
     let network: Arc<dyn Transport> = match options.fabric {
         Kind::Ofi => {
             if server.location == ServerLocation::Host || server.atomics == AtomicUnit::Own {
                 return Err(Error::InvalidSetting(format!(
-                    "the server {server} is for the nic fabric; over ofi agents serve"
+                    "the server {server} works over nic only; over ofi, agents serve"
                 )));
             }
             ofi::transport(options.provider.as_deref().unwrap_or_default(), bind)?

@@ -26,7 +26,7 @@ impl Kind {
             "" | "nic" => Ok(Kind::Nic),
             "ofi" => Ok(Kind::Ofi),
             other => Err(Error::InvalidSetting(format!(
-                "{BETWEEN_NODES}={other:?}: nodes are connected by nic or ofi"
+                "{BETWEEN_NODES}={other:?}: expected nic or ofi"
             ))),
         }
     }

@@ -142,7 +142,7 @@ impl Wishes {
         let fabric = self.fabric.unwrap_or(default);
         if fabric == Kind::Shm && !is_one_node {
             return Err(Error::InvalidSetting(format!(
-                "{FABRIC}=shm is for one node; ranks of several reach each other over nic"
+                "{FABRIC}=shm connects the ranks of one node only: use nic or ofi for several"
             )));
         }
         Ok(fabric)
@@ -164,7 +164,7 @@ impl JobPlan {
         if !is_alone && (wishes.nodes.is_some() || options.topology.is_some()) {
             let name = if wishes.nodes.is_some() { NODES } else { TOPOLOGY };
             return Err(Error::InvalidSetting(format!(
-                "{name} is for one machine, but this job spans {machines}"
+                "{name} works on one machine only, but this job spans {machines}: unset it"
             )));
         }
         options.fabric = wishes.fabric(machines)?;
@@ -230,9 +230,10 @@ impl Machines {
 fn divide(ranks: u32, topology: Option<&str>, nodes: Option<u32>) -> Result<Vec<u32>> {
     let even = format!("node:{}", nodes.unwrap_or(1));
     let topology = Topology::parse(topology.unwrap_or(&even), ranks)?;
-    if nodes.is_some_and(|nodes| nodes != topology.nodes()) {
+    if let Some(nodes) = nodes.filter(|&nodes| nodes != topology.nodes()) {
         return Err(Error::InvalidSetting(format!(
-            "{NODES} and {TOPOLOGY} disagree on the number of nodes"
+            "{NODES} is {nodes}, but the number of nodes in {TOPOLOGY} is {}: unset one of them",
+            topology.nodes()
         )));
     }
     Ok((0..ranks).map(|rank| topology.node_of(Rank(rank)).0).collect())

@@ -66,7 +66,7 @@ impl ReportFile {
                 Some(("progress", rest)) => report.progress = Some(rest.to_owned()),
                 Some(("summary", rest)) => report.summary.push(rest.to_owned()),
                 _ if line == TAKEN => report.taken = true,
-                _ => return Err(Error::Join(format!("the program reports {line:?}"))),
+                _ => return Err(Error::Join(format!("the program reports nonsense: {line:?}"))),
             }
         }
         report.recording = topology.map(|topology| Recording::new(topology, slices));
@@ -82,8 +82,8 @@ impl Entry {
         let bytes = file.metadata().map_err(system("reading the launcher's report"))?.len();
         if bytes > 0 {
             return Err(Error::Join(format!(
-                "another process has run the ranks that {} asks for; a program that a rank starts \
-                 is not a rank: unset the variable for it",
+                "{} is set, but another process runs the ranks that it asks for; if a rank starts \
+                 this program, unset the variable for it",
                 crate::ENTRY
             )));
         }

@@ -123,7 +123,7 @@ fn is_word(token: &TokenTree, word: &str) -> bool {
 fn function<'a>(tokens: &'a [TokenTree], attribute: &str) -> Result<&'a TokenTree, Problem> {
     let Some(at) = tokens.iter().position(|token| is_word(token, "fn")) else {
         return Err((
-            format!("#[farside::{attribute}] stands before a function"),
+            format!("#[farside::{attribute}] applies to functions only"),
             Span::call_site(),
         ));
     };

@@ -49,7 +49,10 @@ pub(crate) fn find(library: &Arc<Library>, name: Option<&str>, at: IpAddr) -> Re
     let found = ask(library, Some(&chosen), is_internet.then_some(at))?;
     let first = found.iter().find(|entry| entry.name() == chosen);
     let first = first.ok_or_else(|| {
-        Error::Network(format!("libfabric's provider {chosen:?} has nothing at {at}"))
+        Error::Network(format!(
+            "libfabric's provider {chosen:?} cannot use this host's address {at}: choose another \
+             provider, or another address"
+        ))
     })?;
     first.copy(library, OPERATIONS)
 }

@@ -213,7 +213,7 @@ pub(crate) fn check_lengths(message: Message<'_>, old_bytes: usize) -> Result<()
     if left == message.accumulate.message_bytes(right) {
         return Ok(());
     }
-    Err(Error::Mismatch { what: "bytes to accumulate against bytes to fetch", left, right })
+    Err(Error::Mismatch { what: "bytes to accumulate and bytes to fetch", left, right })
 }
 
 #[cold]

@@ -250,7 +250,7 @@ impl<C: AtomicWord> Fetch<'_, C> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Done(held) => Ok(held),
             State::Pending(ticket) => value(self.context.complete(ticket, self.peer)?),
-            State::Taken => Err(Error::InvalidState("this operation was waited for before".into())),
+            State::Taken => Err(Error::InvalidState("this operation was already awaited".into())),
         }
     }
 }

@@ -443,7 +443,7 @@ impl<'a> Runs<'a> {
                 if !offset.is_multiple_of(align) {
                     result = Err(Error::Misaligned { offset, align });
                 } else if !bytes.is_multiple_of(size) {
-                    let what = "bytes of a piece against the size of a number";
+                    let what = "bytes of a piece and the size of a number";
                     result = Err(Error::Mismatch { what, left: bytes, right: size });
                 }
                 result.is_ok()

@@ -119,9 +119,8 @@ impl Context {
         if to.rank != signal.rank {
             let (data, signal) = (to.rank, signal.rank);
             return Err(Error::InvalidArgument(format!(
-                "put_signal of data to {data} with a signal to {signal}: both go to one rank; to \
-                 signal another one, put, \
-                 flush {data}, and signal"
+                "put_signal sends its data to {data} and its signal to {signal}, but both must go \
+                 to one rank; to signal another, put, flush {data}, and then signal"
             )));
         }
         signal.check(size_of::<I>() as u64)?;

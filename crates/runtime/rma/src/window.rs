@@ -97,7 +97,7 @@ impl<T: Plain> Window<T> {
             let bytes = segment.part(rank)?.bytes;
             if !bytes.is_multiple_of(size_of::<U>() as u64) {
                 return Err(Error::Mismatch {
-                    what: "bytes of a window's part against the size of the type it is cast to",
+                    what: "bytes of a window's part and the size of the type it is cast to",
                     left: bytes,
                     right: size_of::<U>() as u64,
                 });
@@ -242,7 +242,7 @@ impl<'w, T: Plain> Own<'w, T> {
 /// Which types a window can hold: those with a size, and aligned to no more than a page.
 pub(crate) fn check_type<T>() -> Result<()> {
     if size_of::<T>() == 0 {
-        return Err(Error::Unsupported { what: "a window of elements without size".into() });
+        return Err(Error::Unsupported { what: "a window of zero-sized elements".into() });
     }
     if align_of::<T>() > 4096 {
         return Err(Error::Unsupported {

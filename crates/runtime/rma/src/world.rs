@@ -46,7 +46,7 @@ impl World {
         let (needed, given) = (root_bytes(ranks), job.caps.root_bytes);
         if given < needed {
             return Err(Error::Join(format!(
-                "the first segment has {given} bytes, and {ranks} ranks need {needed}"
+                "the first segment has {given} bytes, but {ranks} ranks need {needed}"
             )));
         }
         let (members, traffic) = (job.topology.all().clone(), Traffic::Uncounted);

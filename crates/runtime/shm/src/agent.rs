@@ -96,7 +96,7 @@ impl Agent {
         if job.serving(rank).load(Ordering::SeqCst) == FAILED {
             // Another may run the handlers since.
             return Err(Error::InvalidState(format!(
-                "the agent of {rank} could not be started before; start the job again"
+                "the agent of {rank} failed to start earlier; start the job again"
             )));
         }
         let node = job.topology().node_of(rank);

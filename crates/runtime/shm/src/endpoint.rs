@@ -100,8 +100,8 @@ impl Endpoint {
         job.topology().check(rank)?;
         if !job.join(rank) {
             return Err(Error::Join(format!(
-                "{rank} has joined before (its state is {:?}); a process joins once, more threads \
-                 take contexts",
+                "{rank} has already joined (its state is {:?}); a process joins once, and further \
+                 threads create contexts",
                 job.peer_state(rank)
             )));
         }

@@ -25,7 +25,7 @@ impl Job {
             id == 0 || id == TOMBSTONE
         });
         let entry = free.ok_or(Error::TooMuch {
-            what: "segments of one rank",
+            what: "segments of one rank (free windows that are no longer used)",
             value: SEGMENTS + 1,
             limit: SEGMENTS,
         })?;

@@ -66,7 +66,7 @@ pub(crate) fn named(words: &[OsString]) -> Option<&str> {
 pub(crate) fn with_programs(farside: clap::Command) -> clap::Command {
     let asked = || Ok((APPS.ask(&["--list".into()])?, APPS.ask(&["--arguments".into()])?));
     let (list, arguments) = asked().unwrap_or_else(|error: anyhow::Error| {
-        complain(&format!("no list of the programs but hello: {error:#}"));
+        complain(&format!("cannot list any program but hello: {error:#}"));
         (format!("  hello        {}", HELLO.about), String::new())
     });
     let list = format!("Programs:\n{}\n\n{EXAMPLES}", list.trim_end());

@@ -185,7 +185,7 @@ impl Job {
         let ranks = self.ranks()?;
         let fabric = self.fabric(ranks, self.span.hosts.is_some())?;
         if fabric.spans_nodes() && self.nodes.is_none() {
-            bail!(Misuse("threads are on this machine; --nodes divides them into nodes".into()));
+            bail!(Misuse("threads run on this machine; --nodes divides them into nodes".into()));
         }
         let one_output = "--label: threads write to one output; leave it out";
         ensure!(!self.label, Misuse(one_output.into()));
@@ -245,7 +245,7 @@ impl Job {
         };
         match named {
             Some(Kind::Shm) if several => bail!(Misuse(format!(
-                "{by}shm is for one node; ranks of several reach each other over nic or ofi"
+                "{by}shm connects the ranks of one node only: use nic or ofi for several"
             ))),
             Some(kind) => Ok(kind),
             None if several => Ok(Kind::between_nodes()?),
@@ -258,7 +258,7 @@ impl Job {
             Some(nodes) if nodes > ranks => {
                 let ranks = counted(ranks, "rank");
                 bail!(Misuse(format!(
-                    "--nodes {nodes}: there are {ranks}, and each node needs one"
+                    "--nodes {nodes}: there are {ranks}, but each node needs at least one"
                 )))
             }
             _ => Ok(()),

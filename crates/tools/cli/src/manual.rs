@@ -33,7 +33,7 @@ pub(crate) fn complete(arguments: &Completions) -> Result<ExitCode> {
         match Beside::of(name).definition() {
             // clap replaces what it has, and keeps its place.
             Ok(definition) => whole = whole.mut_subcommand(name, |_| definition),
-            Err(error) => complain(&format!("no completions of `farside {name}`: {error:#}")),
+            Err(error) => complain(&format!("cannot complete `farside {name}`: {error:#}")),
         }
     }
     farside_command::complete(whole, "farside", arguments.shell)?;
@@ -48,7 +48,7 @@ pub(crate) fn write(arguments: &Man) -> Result<ExitCode> {
     write_pages(command(), directory)?;
     for name in BESIDE {
         if let Err(error) = Beside::of(name).write_pages(directory) {
-            complain(&format!("no manual page of `farside {name}`: {error:#}"));
+            complain(&format!("cannot write the manual page of `farside {name}`: {error:#}"));
         }
     }
     Ok(ExitCode::SUCCESS)

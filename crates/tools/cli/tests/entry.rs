@@ -300,7 +300,7 @@ fn an_error_names_the_line_of_the_call() {
         ),
         ("array", "the range 2..6 of dimension 1 is not within the array, which ends at 5 (at "),
         ("map", "rank 99 is not a member of this map (at "),
-        ("dsm", "elements 10 to 11 are not among the 10 of this shared slice (at "),
+        ("dsm", "elements 10 to 11 are outside the 10 elements of this shared slice (at "),
         ("anyhow", "while it says hello: index 8..11 is outside"),
         ("left", "rank 0 has already left the job: its main function returned (in barrier at "),
     ];

@@ -33,7 +33,7 @@ pub enum Error {
         jobs: Vec<FoundJob>,
     },
     /// There are several jobs.
-    #[error("there are several jobs; say which{}", known(.0))]
+    #[error("there are several jobs; name one{}", known(.0))]
     Several(Vec<FoundJob>),
     /// The process belongs to another user.
     #[error(

@@ -209,7 +209,7 @@ pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
 pub(crate) fn decode<T: DeserializeOwned>(from: &mut impl Read) -> std::io::Result<Option<T>> {
     let Some(body) = read_frame(from)? else { return Ok(None) };
     let bad = |error| {
-        std::io::Error::new(ErrorKind::InvalidData, format!("a message makes no sense: {error}"))
+        std::io::Error::new(ErrorKind::InvalidData, format!("a message cannot be decoded: {error}"))
     };
     postcard::from_bytes(&body).map(Some).map_err(bad)
 }

@@ -66,7 +66,7 @@ impl fmt::Display for Cure {
             Means::LockAcross => write!(
                 f,
                 "a lock that is held from the get of {with} to the put of {after}, with a flush \
-                 before its release; or, where one does what the two do, an atomic"
+                 before its release; or an atomic, if one does what both do"
             ),
         }
     }

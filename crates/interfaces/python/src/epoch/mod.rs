@@ -123,7 +123,7 @@ impl Team {
                 let array = array.cast::<PyUntypedArray>()?;
                 check_writable(array)?;
                 if !array.is_c_contiguous() {
-                    return Err(bad_argument(py, "an array that is shared is contiguous"));
+                    return Err(bad_argument(py, "a shared array must be contiguous"));
                 }
                 (Some(array), plain_dtype(array.dtype().as_any())?, array.shape().to_vec())
             }
@@ -279,9 +279,9 @@ fn check_claims(team: &farside::Team<'_>, is_claimed: bool) -> Result<()> {
     match claims.iter().position(|&claimed| claimed == 0) {
         None => Ok(()),
         Some(at) => Err(Error::InvalidState(format!(
-            "the array of {} lies in a page that is shared already, because another window is made \
-             of it or a file is mapped there: give each window pages of its own, as memory that \
-             begins at a page and is some pages long has",
+            "the array of {} lies in a page that is shared already, by another window or a mapped \
+             file: give each window pages of its own, with memory that starts at a page boundary \
+             and is whole pages long",
             team.members()[at]
         ))),
     }

@@ -233,7 +233,8 @@ impl EpochWindow {
             Some(Number::U64) => (Width::W64, value.extract()?),
             _ => {
                 let descr = self.shared.descr.bind(value.py());
-                let what = format!("atomics on {descr}: int32, uint32, int64 and uint64 have them");
+                let what =
+                    format!("atomics on {descr}: only int32, uint32, int64 and uint64 have them");
                 return Err(unsupported(value.py(), what));
             }
         })
@@ -254,7 +255,7 @@ fn check_tight(array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
     if array.is_c_contiguous() && array.is_aligned() {
         return Ok(());
     }
-    Err(bad_argument(array.py(), "an operation of an epoch takes a contiguous, aligned array"))
+    Err(bad_argument(array.py(), "an operation of an epoch needs a contiguous, aligned array"))
 }
 
 fn fetch<I: Integer>(

@@ -127,8 +127,8 @@ impl<'w, T: Plain> Aggregator<'w, T> {
     pub fn packed(team: impl Into<Team<'w>>, packing: Packing) -> Result<Aggregator<'w, T>> {
         if packing.items == 0 || packing.packets == 0 || u32::try_from(packing.items).is_err() {
             return Err(Error::InvalidArgument(format!(
-                "an aggregator needs packets of 1 to {} items, and room for at least one of each \
-                 member, not {packing:?}",
+                "an aggregator needs packets of 1 to {} items, and room for at least 1 packet of \
+                 each member, not {packing:?}",
                 u32::MAX
             )));
         }

@@ -76,7 +76,9 @@ impl<'w, T: Plain> Packets<'w, T> {
         let data = size
             .checked_mul(packing.packets)
             .and_then(|packets| packets.checked_mul(packing.items))
-            .ok_or_else(|| Error::InvalidArgument(format!("{packing:?}: that is too much")))?;
+            .ok_or_else(|| {
+                Error::InvalidArgument(format!("{packing:?} is too large for memory"))
+            })?;
         let data = team.window::<T>(data)?;
         let (data, control) = or_free(
             data,
@@ -215,7 +217,7 @@ impl<'w, T: Plain> Packets<'w, T> {
     #[cold]
     fn not_a_member(&self, rank: Rank) -> Error {
         Error::InvalidArgument(format!(
-            "{rank} has no items of this aggregator: it is over a team of {} ranks",
+            "{rank} is not a member of this aggregator's team, which has {} ranks",
             self.peers.len()
         ))
     }

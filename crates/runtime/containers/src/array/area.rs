@@ -195,7 +195,7 @@ pub(super) fn check_dimensions(dimensions: usize, shape: &[usize]) -> Result<()>
         return Ok(());
     }
     let (left, right) = (dimensions as u64, shape.len() as u64);
-    Err(Error::Mismatch { what: "dimensions of an index or patch, and of its array", left, right })
+    Err(Error::Mismatch { what: "dimensions of an index or patch and of its array", left, right })
 }
 
 fn check_range(range: Range<usize>, dimension: usize, extent: usize) -> Result<()> {

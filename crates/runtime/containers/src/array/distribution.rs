@@ -122,7 +122,7 @@ fn irregular(shape: &[usize], starts: &[Vec<usize>], members: usize) -> Result<V
 }
 
 fn tiles(shape: &[usize], block: &[usize]) -> Result<Vec<Vec<usize>>> {
-    check_same("dimensions of a block, and of its array", block.len(), shape)?;
+    check_same("dimensions of a block and of its array", block.len(), shape)?;
     if block.contains(&0) {
         return Err(Error::InvalidArgument(format!("blocks of shape {block:?} are empty")));
     }
@@ -149,7 +149,7 @@ impl Blocks {
         let Cuts { cuts, turns } = Cuts::new(shape, how, members)?;
         if turns != Turns::None && ghosts.iter().any(|&width| width > 0) {
             return Err(Error::Unsupported {
-                what: "a border around blocks that are dealt out in turns".into(),
+                what: "ghost cells around blocks that are distributed cyclically".into(),
             });
         }
         let mut blocks = Blocks {
@@ -298,13 +298,13 @@ fn check_shape(shape: &[usize], ghosts: &[usize]) -> Result<()> {
     }
     if shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).is_none() {
         return Err(Error::Unsupported {
-            what: format!("an array of shape {shape:?}, which is more than can be counted"),
+            what: format!("an array of shape {shape:?}, which has 2^64 elements or more"),
         });
     }
     if ghosts.len() != shape.len() {
         let (left, right) = (ghosts.len() as u64, shape.len() as u64);
         return Err(Error::Mismatch {
-            what: "dimensions of borders, and of their array",
+            what: "dimensions of the ghost widths and of the array",
             left,
             right,
         });
@@ -316,7 +316,7 @@ fn check_grid(grid: &[usize], dimensions: usize, members: usize) -> Result<&[usi
     if grid.len() != dimensions {
         let (left, right) = (grid.len() as u64, dimensions as u64);
         return Err(Error::Mismatch {
-            what: "dimensions of a grid of members, and of the array",
+            what: "dimensions of a grid of members and of the array",
             left,
             right,
         });
@@ -401,7 +401,7 @@ mod tests {
         assert!(says(&Distribution::Grid(vec![3, 2]), &[9, 9], &[0, 0]).contains("4 members"));
         assert!(says(&Distribution::Irregular(vec![vec![1]]), &[9], &[0]).contains("[1]"));
         assert!(says(&Distribution::BlockCyclic(vec![0]), &[9], &[0]).contains("[0]"));
-        assert!(says(&Distribution::BlockCyclic(vec![2]), &[9], &[1]).contains("border"));
-        assert!(says(&Distribution::Regular, &[9], &[1, 1]).contains("borders"));
+        assert!(says(&Distribution::BlockCyclic(vec![2]), &[9], &[1]).contains("ghost cells"));
+        assert!(says(&Distribution::Regular, &[9], &[1, 1]).contains("ghost widths"));
     }
 }

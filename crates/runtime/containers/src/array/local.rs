@@ -62,7 +62,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         }
         let (mine, theirs) = (self.shape(), other.shape());
         Err(self.context().failed(Error::InvalidArgument(format!(
-            "an array of shape {theirs:?} does not go with one of shape {mine:?}"
+            "the shapes of two arrays do not match: {mine:?} and {theirs:?}"
         ))))
     }
 

@@ -200,13 +200,15 @@ fn parse(text: &str, descr: &str) -> Result<Vec<usize>, String> {
     let value = |key: &str| -> Result<&str, String> {
         let at = text
             .find(&format!("'{key}':"))
-            .ok_or_else(|| format!("the header {text:?} does not say {key}"))?;
+            .ok_or_else(|| format!("the header {text:?} has no {key}"))?;
         Ok(text[at + key.len() + 3..].trim_start())
     };
     let found = value("descr")?;
     let found = found.strip_prefix('\'').and_then(|rest| rest.split('\'').next()).unwrap_or(found);
     if found != descr {
-        return Err(format!("its elements are {found:?}, and the array's {descr:?}"));
+        return Err(format!(
+            "its elements have dtype {found:?}, those of the array have {descr:?}"
+        ));
     }
     if !value("fortran_order")?.starts_with("False") {
         return Err(

@@ -137,7 +137,7 @@ impl<T: Plain> GlobalArray<'_, T> {
     ) -> Result<BTreeMap<usize, Vec<Run>>> {
         if indices.len() != values {
             let (left, right) = (indices.len() as u64, values as u64);
-            return Err(Error::Mismatch { what: "indices against values", left, right });
+            return Err(Error::Mismatch { what: "numbers of indices and values", left, right });
         }
         let mut by_owner: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
         for (near, index) in indices.iter().map(AsRef::as_ref).enumerate() {
@@ -463,7 +463,7 @@ fn check_len(area: &Area, len: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::Mismatch {
-        what: "elements of a patch against elements of a slice",
+        what: "numbers of elements of a patch and of a slice",
         left: area.len() as u64,
         right: len as u64,
     })

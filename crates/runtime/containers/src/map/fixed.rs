@@ -61,9 +61,7 @@ impl FixedMap {
     ) -> Result<FixedMap> {
         check_volumes(team, volumes)?;
         if slots == 0 {
-            return Err(Error::InvalidArgument(
-                "a volume without slots holds nothing; at least 1 is needed".into(),
-            ));
+            return Err(Error::InvalidArgument("a volume needs at least 1 slot, not 0".into()));
         }
         let size = Size { slots: slots as u64, cells: cells as u64 };
         let has_volume = volumes.contains(&team.context().rank());
@@ -92,7 +90,7 @@ impl FixedMap {
         let stored = key.wrapping_add(1);
         if stored == 0 {
             return Err(context.failed(Error::Unsupported {
-                what: format!("the key {key} in a map of fixed size"),
+                what: format!("the key {key}, which a fixed-size map reserves"),
             }));
         }
         let at = self.volume_of(stored);

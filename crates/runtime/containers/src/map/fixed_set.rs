@@ -61,9 +61,7 @@ impl FixedSet {
     ) -> Result<FixedSet> {
         check_volumes(team, volumes)?;
         if slots == 0 {
-            return Err(Error::InvalidArgument(
-                "a volume without slots holds nothing; at least 1 is needed".into(),
-            ));
+            return Err(Error::InvalidArgument("a volume needs at least 1 slot, not 0".into()));
         }
         let (slots, cells) = (slots as u64, cells as u64);
         let has_volume = volumes.contains(&team.context().rank());
@@ -91,7 +89,7 @@ impl FixedSet {
         let stored = integer.wrapping_add(1);
         if stored == 0 {
             return Err(context.failed(Error::Unsupported {
-                what: format!("the integer {integer} in a set of fixed size"),
+                what: format!("the integer {integer}, which a fixed-size set reserves"),
             }));
         }
         let at = self.volume_of(stored);

@@ -138,8 +138,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
         let layout = |bytes: usize| {
             let layout = Layout::new(words_of::<K>(), words_of::<V>(), slots, bytes as u64 / 8);
             layout.ok_or_else(|| {
-                let what = "slots of a volume of a map, in the bytes that `Options::reserve_bytes` \
-                            gives it";
+                let what = "slots of a volume of a map (raise `Options::reserve_bytes`)";
                 Error::TooMuch { what, value: slots, limit: bytes as u64 / 8 }
             })
         };
@@ -260,7 +259,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
     /// not use the map.
     fn room(&self) -> Result<RefMut<'_, Room>> {
         let is_busy =
-            |_| Error::InvalidState("a map was used inside one of its own updates".into());
+            |_| Error::InvalidState("a map cannot be used inside one of its own updates".into());
         self.room.try_borrow_mut().map_err(is_busy)
     }
 

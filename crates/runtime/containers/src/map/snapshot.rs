@@ -122,7 +122,7 @@ fn check_header<K, V>(header: &[u8; HEADER_BYTES as usize], path: &Path) -> Resu
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[at * 8 + byte]));
     if (number(0), number(1)) != (size_of::<K>() as u64, size_of::<V>() as u64) {
         return Err(Error::File(format!(
-            "{} has keys of {} and values of {} bytes, and the map that it is read into has {} and \
+            "{} has keys of {} and values of {} bytes, but the map that it is read into has {} and \
              {}",
             path.display(),
             number(0),

@@ -468,7 +468,7 @@ impl Volume<'_> {
     #[cold]
     pub(crate) fn full(&self) -> Error {
         Error::TooMuch {
-            what: "entries in a volume of a map (reserve more with `Options::reserve_bytes`)",
+            what: "entries in a volume of a map (raise `Options::reserve_bytes`)",
             value: self.layout.cells_max + 1,
             limit: self.layout.cells_max,
         }
@@ -477,7 +477,7 @@ impl Volume<'_> {
     #[cold]
     pub(crate) fn broken(&self, bucket: u64) -> Error {
         Error::Internal(format!(
-            "bucket {bucket} of the volume of {} is not what a map leaves behind",
+            "bucket {bucket} of the volume of {} is damaged: only the map may write there",
             self.rank
         ))
     }

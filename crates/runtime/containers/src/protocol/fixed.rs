@@ -175,7 +175,7 @@ impl Volume<'_> {
             return Ok(self.size.slots + cell);
         }
         Err(Error::TooMuch {
-            what: "elements that found their slot taken, in a volume of a map of fixed size",
+            what: "cells of a volume of a fixed-size map (allocate it with more cells)",
             value: cell + 1,
             limit: self.size.cells,
         })

@@ -156,7 +156,7 @@ impl Volume<'_> {
             return Ok(self.slots + cell);
         }
         Err(Error::TooMuch {
-            what: "integers that found their slot taken, in a volume of a set of fixed size",
+            what: "cells of a volume of a fixed-size set (allocate it with more cells)",
             value: cell + 1,
             limit: self.cells,
         })

@@ -470,13 +470,13 @@ fn what_does_not_fit_is_named() {
         says(a.get([0..5, 0..1]).map(drop), &["0..5", "dimension 0", "4"])?;
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         says(a.get([3..1, 0..1]).map(drop), &["3..1"])?;
-        says(a.put_slice([0..2, 0..2], &[1.0; 3]), &["4 against 3"])?;
+        says(a.put_slice([0..2, 0..2], &[1.0; 3]), &["4 and 3"])?;
         says(
             a.put([0..2, 0..2], ArrayD::<f64>::zeros(IxDyn(&[2, 3])).view()),
             &["[2, 3]", "[2, 2]"],
         )?;
         says(a.get_value(&[4, 0]).map(drop), &["[4, 0]", "[4, 5]"])?;
-        says(a.scatter(&[[0, 0]], &[]), &["1 against 0"])?;
+        says(a.scatter(&[[0, 0]], &[]), &["1 and 0"])?;
         let b = GlobalArray::<f64>::new(world, &[5, 5])?;
         says(a.copy_from(&b), &["[5, 5]", "[4, 5]"])?;
         says(a.multiply_from(1.0, &a, &a, 0.0), &["do not multiply"])?;

@@ -32,8 +32,8 @@ impl<'a> BarrierMembers<'a> {
             && ranks.last().is_none_or(|last| last.0 < size);
         if !ascend {
             return Err(Error::InvalidArgument(format!(
-                "the members of a barrier are ranks in ascending order, each once, and not \
-                 {ranks:?}"
+                "the members of a barrier must be ranks in ascending order, each named once, \
+                 not {ranks:?}"
             )));
         }
         let at =

@@ -155,7 +155,7 @@ pub(crate) fn serve(served: &Served, bytes_max: usize, asked: &[u8]) -> Vec<u8> 
 
 pub(crate) fn read_answer(wanted: &[Wanted], reply: &[u8]) -> Result<Answer> {
     if reply.is_empty() {
-        let what = "the shared memory that a page is asked of was closed, or never was".into();
+        let what = "a page was requested of shared memory that is closed or never existed".into();
         return Err(Error::InvalidState(what));
     }
     let mut reader = Reader::new(reply);
@@ -164,8 +164,8 @@ pub(crate) fn read_answer(wanted: &[Wanted], reply: &[u8]) -> Result<Answer> {
         NO_ROOM => {
             let bytes = u64::from(reader.number()?) * 4;
             return Err(Error::Exhausted(format!(
-                "{bytes} bytes of diffs are more than there is room for on a node between two \
-                 barriers of all ranks: let them meet more often, or raise `storage_max`"
+                "{bytes} bytes of diffs do not fit into a node's storage between two barriers of \
+                 all ranks: call barriers more often, or raise `storage_max`"
             )));
         }
         _ => {}

@@ -113,8 +113,8 @@ fn a_heap_and_a_vector_say_what_they_cannot_do() {
             (heap.alloc::<u64>(&mut dsm, 2).err(), "damaged"),
             (heap.alloc::<u8>(&mut dsm, 8192).err(), "make it larger"),
             (heap.alloc::<u64>(&mut dsm, usize::MAX).err(), "make it larger"),
-            (heap.free(&mut dsm, words).err(), "not of this heap"),
-            (SharedVec::<u32>::growing(&mut dsm, heap, HEAP).err(), "another lock"),
+            (heap.free(&mut dsm, words).err(), "do not belong to this heap"),
+            (SharedVec::<u32>::growing(&mut dsm, heap, HEAP).err(), "pass another"),
             (fixed.push(&mut dsm, 8).err(), "let it grow"),
             // A name that is made of any bytes.
             (dsm.get(Shared::<u64>::read_from_bytes(&[0xFF; 16]).unwrap(), 5).err(), "another"),

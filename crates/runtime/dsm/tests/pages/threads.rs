@@ -576,7 +576,7 @@ fn wrong_locks_and_slices_are_named() {
             (dsm.lock(3).unwrap_err(), "no lock 3"),
             (dsm.unlock(2).unwrap_err(), "not held"),
             (dsm.view(words, 5..11).err().unwrap(), "5 to 11"),
-            (dsm.get(words, usize::MAX).unwrap_err(), "among the 10"),
+            (dsm.get(words, usize::MAX).unwrap_err(), "outside the 10 elements"),
         ] {
             assert!(error.to_string().contains(problem), "{error}");
         }

@@ -300,7 +300,7 @@ impl<'t> Window<'t> {
     fn over(team: Team<'t>, memory: Memory<u8>, options: Options) -> Result<Window<'t>> {
         if memory.members() != team.members() {
             return Err(Error::InvalidState(
-                "memory is attached by the team that allocated it, not by another".into(),
+                "only the team that allocated memory can attach it".into(),
             ));
         }
         let parts = Parts::new(&team, &memory, &options)?;
@@ -538,7 +538,7 @@ fn design_number(design: &Design) -> u64 {
 fn check_alike(team: &Team<'_>, options: &Options, says: &[u64]) -> Result<()> {
     if options.unit == 0 {
         return Err(Error::InvalidArgument(
-            "a displacement unit of 0 bytes counts nothing; 1 counts bytes".into(),
+            "a displacement unit of 0 bytes is invalid: to count in bytes, use 1".into(),
         ));
     }
     for (says, &rank) in says.chunks_exact(2).zip(team.members()) {
@@ -555,7 +555,7 @@ fn check_alike(team: &Team<'_>, options: &Options, says: &[u64]) -> Result<()> {
     let asks_agents = matches!(options.design, Design::Backoff(_) | Design::Published(_));
     if asks_agents && team.size() != team.context().size() as usize {
         return Err(Error::Unsupported {
-            what: format!("a window of the design {} for some ranks only", options.design.name()),
+            what: format!("design {} on a team that lacks some ranks", options.design.name()),
         });
     }
     Ok(())

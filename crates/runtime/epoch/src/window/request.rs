@@ -93,7 +93,7 @@ impl<'t, A> Ticket<'t, A> {
             State::Done(answer) => Ok(answer),
             State::Failed(error) => Err(error),
             State::Taken => {
-                Err(Error::InvalidState("the answer of this operation was taken before".into()))
+                Err(Error::InvalidState("the result of this operation was already taken".into()))
             }
             pending => {
                 self.state.replace(pending);

@@ -50,17 +50,17 @@ fn an_operation_outside_an_epoch() {
 fn locks_that_do_not_pair() {
     for design in [Design::Direct, Design::TWO_SIDED] {
         alone(Options::new().design(design), |_, window| {
-            says(window.unlock(ME), "rank 0 is unlocked without having been locked");
+            says(window.unlock(ME), "rank 0 cannot be unlocked: this rank has not locked it");
             window.lock(ME, Mode::Shared)?;
             says(window.lock(ME, Mode::Exclusive), "rank 0 is locked a second time");
             says(window.lock_all(), "lock_all while a target is locked");
             says(window.fence(), "fence while a target is locked");
             window.unlock(ME)?;
-            says(window.unlock(ME), "without having been locked");
+            says(window.unlock(ME), "this rank has not locked it");
             says(window.unlock_all(), "unlock_all without lock_all");
             window.lock_all()?;
             says(window.lock(ME, Mode::Shared), "lock while all targets are locked");
-            says(window.unlock(ME), "without having been locked");
+            says(window.unlock(ME), "this rank has not locked it");
             window.unlock_all()
         });
     }
@@ -215,7 +215,7 @@ fn a_window_that_is_not_checked_does_what_it_is_told() {
         let mut seen = [0u64];
         window.read_own(0, &mut seen)?;
         assert_eq!(seen, [4]);
-        says(window.unlock(ME), "without having been locked");
+        says(window.unlock(ME), "this rank has not locked it");
         Ok(())
     });
 }

@@ -192,7 +192,7 @@ impl Caller {
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         if let Some(unanswered) = self.unanswered.get() {
-            return Err(Error(format!("{name}: {unanswered} has not returned")));
+            return Err(Error(format!("{name}: an earlier {unanswered} has not returned")));
         }
         let (sender, answer) = channel();
         let gone = || Error(format!("{name}: the thread that calls the PMIx library has ended"));

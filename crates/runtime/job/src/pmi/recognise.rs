@@ -74,9 +74,8 @@ pub(crate) fn recognise(environment: Environment<'_>) -> Result<Option<Launcher>
     }
     if let Some(name) = ["PMI_RANK", "PMI_SIZE"].iter().find(|name| environment(name).is_some()) {
         return Err(Error(format!(
-            "{name} is set, but PMI_FD is not: a launcher has started this program and does not \
-             let it talk to it; to run it alone, unset {name} or \
-             set {PROTOCOL}=none"
+            "{name} is set, but PMI_FD is not: a launcher has started this program, but has not \
+             given it a connection; to run it alone, unset {name} or set {PROTOCOL}=none"
         )));
     }
     refuse_bare_slurm(environment)?;

@@ -71,8 +71,8 @@ impl StartDeadline {
             let found =
                 last.as_ref().map(|census| format!("; {}", self.processes.describe(census)));
             return Err(Error(format!(
-                "{what} has not come to an end within the {} s that a start may take; has one of \
-                 the job's processes ended before it joined{}? {} changes the limit",
+                "{what} took longer than the {} s that a start may take; has one of the job's \
+                 processes ended before it joined{}? {} changes the limit",
                 self.limit.as_secs(),
                 found.unwrap_or_default(),
                 self.variable

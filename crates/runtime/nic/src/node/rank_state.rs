@@ -79,7 +79,7 @@ impl RankState {
         let (topology, node) = (job.topology().clone(), table.node());
         topology.check(rank)?;
         if topology.node_of(rank) != node {
-            return Err(Error::Join(format!("{rank} is not on {node}, whose memory this is")));
+            return Err(Error::Join(format!("{rank} cannot join {node}: it is on another node")));
         }
         let reach = HandlerReach::new(job.clone(), rank, table.clone(), transport.clone());
         let near = farside_shm::Endpoint::join_in(job.clone(), rank, Box::new(reach))?;

@@ -161,7 +161,7 @@ impl NodeServer {
         let nodes = self.job.topology().nodes();
         if addresses.len() != nodes as usize {
             let (left, right) = (addresses.len() as u64, nodes.into());
-            return Err(Error::Mismatch { what: "addresses against nodes", left, right });
+            return Err(Error::Mismatch { what: "numbers of addresses and nodes", left, right });
         }
         check_reachable(addresses)?;
         // Only a node that serves gives its endpoint up: one that cannot may try again.

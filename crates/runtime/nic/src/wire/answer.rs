@@ -82,7 +82,7 @@ impl Fault {
             4 => Error::UnknownRank { rank, ranks: a as u32 },
             5 => Error::Unsupported { what: "arithmetic on a pair".into() },
             6 => Error::Mismatch {
-                what: "bytes of a piece against the size of a number",
+                what: "bytes of a piece and the size of a number",
                 left: a,
                 right: b,
             },

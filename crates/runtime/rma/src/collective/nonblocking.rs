@@ -100,7 +100,7 @@ impl<T: Plain> PendingReduce<'_, T> {
     pub fn wait_into(self, into: &mut [T]) -> Result<()> {
         if into.len() != self.len {
             return Err(Error::InvalidArgument(format!(
-                "a reduction of {} elements into a buffer of {}: both must be of one length",
+                "a reduction of {} elements into a buffer of {}: both must have the same length",
                 self.len,
                 into.len()
             )));

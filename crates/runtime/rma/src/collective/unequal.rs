@@ -62,7 +62,7 @@ fn check_counts(team: &Team<'_>, len: usize, counts: &[usize], received: usize) 
     for (what, given) in [("counts", counts.len()), ("places for received counts", received)] {
         if given != team.size() {
             return Err(Error::InvalidArgument(format!(
-                "an all-to-all of {} members with {given} {what}: one for each member",
+                "an all-to-all of {} members needs as many {what}, not {given}",
                 team.size()
             )));
         }
@@ -70,7 +70,7 @@ fn check_counts(team: &Team<'_>, len: usize, counts: &[usize], received: usize) 
     let sum = counts.iter().fold(0usize, |sum, &count| sum.saturating_add(count));
     if sum != len {
         return Err(Error::InvalidArgument(format!(
-            "parts of {sum} elements in all, and {len} to send: both must be the same"
+            "the counts add up to {sum} elements, but there are {len} to send"
         )));
     }
     Ok(())

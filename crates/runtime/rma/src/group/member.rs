@@ -422,7 +422,7 @@ impl Team<'_> {
     fn disagreement(&self, step: &Step, rank: Rank) -> Error {
         let theirs = match self.call_of(rank, step.sequence) {
             Ok(Some(call)) if call != step.call => call.describe(),
-            _ => "a call that is not known any more".into(),
+            _ => "a call that is no longer known".into(),
         };
         let (number, place) = (step.sequence, self.context().place_of_call(step.place));
         let what =

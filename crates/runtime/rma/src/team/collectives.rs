@@ -188,7 +188,7 @@ impl Team<'_> {
     pub fn all_gather_into<T: Plain>(&self, mine: &[T], all: &mut [T]) -> Result<()> {
         if all.len() != mine.len() * self.size() {
             return Err(Error::InvalidArgument(format!(
-                "{} members give {} elements each, and there is room for {} in all",
+                "{} members give {} elements each, but there is room for {} in all",
                 self.size(),
                 mine.len(),
                 all.len()
@@ -234,14 +234,14 @@ impl Team<'_> {
     pub fn all_to_all_into<T: Plain>(&self, send: &[T], receive: &mut [T]) -> Result<()> {
         if !send.len().is_multiple_of(self.size()) {
             return Err(Error::InvalidArgument(format!(
-                "{} elements cannot be dealt out evenly to {} members: use all_to_all_v",
+                "{} elements cannot be divided evenly among {} members: use all_to_all_v",
                 send.len(),
                 self.size()
             )));
         }
         if send.len() != receive.len() {
             return Err(Error::InvalidArgument(format!(
-                "an all-to-all of {} elements into a buffer of {}: both must be of one length",
+                "an all-to-all of {} elements into a buffer of {}: both must have the same length",
                 send.len(),
                 receive.len()
             )));
@@ -458,7 +458,7 @@ impl Team<'_> {
 
     pub(crate) fn check_element_bytes(&self, bytes: usize) -> Result<()> {
         match bytes as u64 {
-            0 => Err(Error::Unsupported { what: "a reduction of elements without size".into() }),
+            0 => Err(Error::Unsupported { what: "a reduction of zero-sized elements".into() }),
             value if value > ELEMENT_BYTES => Err(Error::TooMuch {
                 what: "bytes of an element of a reduction",
                 value,

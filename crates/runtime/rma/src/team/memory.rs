@@ -146,7 +146,7 @@ impl<'w> Team<'w> {
     pub fn free(self) -> Result<()> {
         match &self.group {
             Hold::Borrowed(_) => Err(Error::InvalidState(
-                "only a team that was made by split can be freed, by its owner".into(),
+                "only a team made by split can be freed, and only by its owner".into(),
             )),
             Hold::Owned(group) => {
                 let used = group.pool.borrow().used();
@@ -233,7 +233,7 @@ impl<'w> Team<'w> {
     pub(crate) fn free_segment(&self, segment: &Segment) -> Result<()> {
         if self.members() != &*segment.members {
             return Err(Error::InvalidState(
-                "a window is freed by the team that allocated it, not by another".into(),
+                "only the team that allocated a window can free it".into(),
             ));
         }
         // No memory goes while a member may still have operations on it under way.
@@ -301,7 +301,7 @@ impl Words {
         let mut pool = team.group().pool.borrow_mut();
         let Some(used) = pool.used_by(&self) else {
             return Err(Error::InvalidState(
-                "words are freed by the team that allocated them, not by another".into(),
+                "only the team that allocated words can free them".into(),
             ));
         };
         let call = Call::free(self.block.id, self.start as u64 * 8);

@@ -66,7 +66,7 @@ impl<'a> Maker<'a> {
     pub(crate) fn world(&self) -> Result<&'a World> {
         self.world.ok_or_else(|| Error::Unsupported {
             what: format!(
-                "a lock of kind {} for a team: its agent may not be a member's",
+                "a lock of kind {} on a team, because its agent may be outside the team",
                 self.what
             ),
         })
@@ -77,7 +77,7 @@ impl<'a> Maker<'a> {
         let (team, home) = (self.team, self.home);
         team.context().topology().check(home)?;
         if !team.members().contains(&home) {
-            return Err(Error::NotAMember { rank: home, of: "team that makes the lock" });
+            return Err(Error::NotAMember { rank: home, of: "team: the lock's home must be one" });
         }
         let digest = farside_fabric::digest::of(self.what.as_bytes());
         let says = team.all_gather(&[u64::from(home.0), digest])?;

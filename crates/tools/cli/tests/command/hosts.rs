@@ -210,7 +210,7 @@ fn a_host_with_another_version_is_named() {
 fn a_host_that_talks_nonsense_is_named() {
     let greeting = format!("echo farside-node {}/10", env!("CARGO_PKG_VERSION"));
     for (nonsense, words) in
-        [("\\377\\377\\377\\377x", "4294967295 bytes"), ("\\001\\000\\000\\000\\377", "no sense")]
+        [("\\377\\377\\377\\377x", "4294967295 bytes"), ("\\001\\000\\000\\000\\377", "decoded")]
     {
         let rsh = format!("sh -c '{greeting}; printf \"{nonsense}\"; cat >/dev/null' {{host}}");
         reached(&rsh, &[]).run().fails_with(&["farside: host ", words]);

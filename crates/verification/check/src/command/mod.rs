@@ -122,10 +122,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     if let Some(program) = program::named(&arguments.protocols) {
-        ensure!(
-            arguments.time_outs.is_none(),
-            "--time-outs is for protocols, and not for a program"
-        );
+        ensure!(arguments.time_outs.is_none(), "--time-outs is for protocols, not for programs");
         return program::explore(&program, &arguments);
     }
     ensure!(

@@ -45,7 +45,7 @@ fn run(command: &mut Command) -> std::io::Result<ExitStatus> {
 pub(super) fn explore(program: &Path, arguments: &Arguments) -> Result<ExitCode> {
     ensure!(
         !arguments.list && !arguments.mutants && arguments.rounds.is_none(),
-        "--list, --mutants and --rounds are for protocols; a program says itself what it does"
+        "--list, --mutants and --rounds are for protocols, not for programs"
     );
     let mut report = ReportFile::create()?;
     let run_as = RunAs::Explored(Explored {

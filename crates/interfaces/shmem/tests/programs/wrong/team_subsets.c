@@ -1,4 +1,4 @@
-/* expect: shmem_team_split_strided 2 PEs 1 have named */
+/* expect: shmem_team_split_strided 2 PEs only 1 passed */
 #include "common.h"
 
 int main(void)

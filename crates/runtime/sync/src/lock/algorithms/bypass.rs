@@ -114,7 +114,8 @@ fn build(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algorithm>> {
     let limit = RANK_MASK - 1;
     if let Some(rank) = maker.team.members().iter().find(|rank| u64::from(rank.0) > limit) {
         let value = rank.0.into();
-        return Err(Error::TooMuch { what: "rank of a default lock", value, limit });
+        let what = "rank of a member of a default lock (use another kind of lock)";
+        return Err(Error::TooMuch { what, value, limit });
     }
     let words = maker.words(WORDS)?;
     let mut algorithm = Box::new(Bypass {

@@ -33,7 +33,7 @@ impl Handle {
             return Ok(());
         }
         Err(Error::InvalidState(format!(
-            "{} uses a handle on a lock that belongs to {}",
+            "{} uses a lock handle that belongs to {}",
             context.rank(),
             self.rank
         )))
@@ -41,7 +41,7 @@ impl Handle {
 
     #[cold]
     pub(crate) fn not_held(rank: Rank) -> Error {
-        Error::InvalidState(format!("{rank} does not have the lock that it releases"))
+        Error::InvalidState(format!("{rank} releases a lock that it does not hold"))
     }
 
     /// Refuses to free a lock that a member still has. Collective over the members.
@@ -50,7 +50,7 @@ impl Handle {
         if let Some(at) = held.iter().position(|&held| held != 0) {
             let holder = team.members()[at];
             return Err(Error::InvalidState(format!(
-                "a lock cannot be freed while {holder} has it (its guard was leaked)"
+                "a lock cannot be freed while {holder} holds it (its guard was leaked)"
             )));
         }
         Ok(())

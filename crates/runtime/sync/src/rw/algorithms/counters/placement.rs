@@ -40,8 +40,8 @@ pub(in crate::rw::algorithms) fn check_ranks(ranks: u32) -> Result<()> {
         return Ok(());
     }
     Err(Error::InvalidArgument(format!(
-        "a reader-writer lock with counters takes jobs of less than {} ranks, not {ranks}; \
-         take Kind::FompiRw",
+        "a reader-writer lock with counters supports jobs of fewer than {} ranks, not {ranks}; \
+         use Kind::FompiRw",
         mask(PRESENT_BITS.min(CLOSER_BITS))
     )))
 }
