@@ -1,7 +1,7 @@
 //! Lazy release consistency: what a rank does with its own copy of the pages.
 //!
-//! Paper:     [BST97] section 2 and TreadMarks, on which it builds: lazy release consistency,
-//!            intervals, write notices, twins and diffs, several writers for each page.
+//! Paper:     [BST97] sections 2.1 and 2.3: lazy release consistency, write notices, pages with
+//!            several writers. TreadMarks, on which it builds: intervals, twins and diffs.
 //! Differs:   diffs are made when an interval ends, into memory that others read; a notice says
 //!            where its diff is. Time is counted from the last barrier of all ranks on.
 //! State:     on each rank a copy of the shared memory, its diffs, and the intervals since the last
@@ -140,7 +140,7 @@ impl Eager {
         }
         let mut pending = std::mem::take(&mut self.pages[index].pending);
         pending.sort_unstable_by_key(|pending| (pending.order, pending.rank));
-        // [BST97 section 2], without the diffs before one of all words, which do not matter.
+        // In the order of TreadMarks; diffs before one of all words of the page do not matter.
         let first = pending.iter().rposition(|pending| pending.notice.is_whole()).unwrap_or(0);
         if here.context.omits(steps::ORDER_DIFFS) {
             pending[first..].reverse();

@@ -1,6 +1,6 @@
 //! A copy for each rank, and diffs that are made when an interval ends: the protocol of [BST97].
-//! `lrc.rs` reads like the paper; what a rank knows is in `state.rs`, what it gets from others in
-//! `fetch.rs`, and the search for races in `race_check.rs`.
+//! `lrc.rs` has what the paper describes (`docs/listings.md`); what a rank knows is in `state.rs`,
+//! what it gets from others in `fetch.rs`, and the search for races in `race_check.rs`.
 
 mod fetch;
 mod lrc;

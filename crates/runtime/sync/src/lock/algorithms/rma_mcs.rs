@@ -12,7 +12,8 @@
 //! Ordering:  release flushes first (lock/rma-mcs-without-flush); the level above is released
 //!            before the own element's next goes there (lock/rma-mcs-leaf-first).
 //! Cost:      for each level entered that of a queue, above the first +1 store to itself; release:
-//!            inside the element that of a queue and 1 load; each level above 2 loads more.
+//!            inside the element that of a queue and 1 load; each level above 2 loads more; at the
+//!            widest 1 load less.
 //! Checked:   `farside check 'lock/rma-mcs*'`: all schedules of small jobs with
 //!            thresholds of 1, 2 and 32; T_L itself; 8 to 256 ranks, PCT depth 3.
 

@@ -1,7 +1,7 @@
 //! The distributed counter of readers: each reader counts itself in one of several words, and a
 //! writer closes all of them. `counters/README.md` has the argument and what was tried.
 //!
-//! Paper:     [RMALOCK16] sections 3.2.1 and 3.3.5, listings 6, 9 and 10.
+//! Paper:     [RMALOCK16] sections 3.2.1, 3.3.5 and 3.3.6, listings 6, 9 and 10.
 //! Differs:   as printed it is not correct (three errors, in `counters/README.md`): here a writer
 //!            drains the readers inside, a reader at T_R asks again, and a count starts anew in one
 //!            step. Readers wait inside a closed counter, and writers may give up.
