@@ -11,6 +11,7 @@
 
 mod deb;
 mod install;
+mod lanes;
 mod outside;
 mod process;
 mod python;

@@ -5,8 +5,9 @@
 //! therefore passes interruption on by killing the group before it dies itself.
 
 use std::fmt;
+use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,18 @@ pub(crate) struct Task {
     program: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    printed: Printed,
+}
+
+/// Where what a task prints goes.
+#[derive(Clone, Debug)]
+enum Printed {
+    /// Where this program's output goes.
+    Here,
+    /// Its standard output into a file.
+    Output(PathBuf),
+    /// Everything into a file.
+    All(PathBuf),
 }
 
 impl Task {
@@ -35,7 +48,28 @@ impl Task {
             program: program.to_owned(),
             arguments: line.split_whitespace().map(str::to_owned).collect(),
             environment: Vec::new(),
+            printed: Printed::Here,
         }
+    }
+
+    /// The same, with its standard output in a file.
+    pub(crate) fn output_to(mut self, file: PathBuf) -> Self {
+        self.printed = Printed::Output(file);
+        self
+    }
+
+    /// The file that has all it prints, if there is one.
+    pub(crate) fn printed(&self) -> Option<&Path> {
+        match &self.printed {
+            Printed::All(file) => Some(file),
+            Printed::Here | Printed::Output(_) => None,
+        }
+    }
+
+    /// The same, with all that it prints in a file.
+    pub(crate) fn printed_to(mut self, file: PathBuf) -> Self {
+        self.printed = Printed::All(file);
+        self
     }
 
     pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
@@ -43,7 +77,7 @@ impl Task {
         self
     }
 
-    fn command(&self) -> Command {
+    fn command(&self) -> Result<Command> {
         // Under `cargo run` the variable names the very cargo that was asked for.
         let mut command = match (self.program.as_str(), std::env::var_os("CARGO")) {
             ("cargo", Some(cargo)) => Command::new(cargo),
@@ -56,7 +90,19 @@ impl Task {
             // A background group that reads the terminal is stopped, which would look like a hang.
             .stdin(Stdio::null())
             .process_group(0);
-        command
+        let create =
+            |file: &PathBuf| File::create(file).with_context(|| format!("cannot write {file:?}"));
+        match &self.printed {
+            Printed::Here => {}
+            Printed::Output(file) => {
+                command.stdout(create(file)?);
+            }
+            Printed::All(file) => {
+                let file = create(file)?;
+                command.stdout(file.try_clone()?).stderr(file);
+            }
+        }
+        Ok(command)
     }
 }
 
@@ -74,10 +120,10 @@ impl fmt::Display for Task {
     }
 }
 
-/// Runs tasks one at a time, until a moment.
+/// Runs tasks, until a moment.
 pub(crate) struct Runner {
-    /// The group of the task that runs now; the thread that receives signals reads it.
-    group: Arc<Mutex<Option<Pid>>>,
+    /// The groups of the tasks that run now; the thread that receives signals reads them.
+    groups: Arc<Mutex<Vec<Pid>>>,
     until: Instant,
 }
 
@@ -85,30 +131,28 @@ impl Runner {
     /// Begins to receive the signals that ask this process to end. All that runs takes this time at
     /// the most.
     pub(crate) fn start(at_most: Duration) -> Result<Self> {
-        let group = Arc::new(Mutex::new(None));
+        let groups = Arc::new(Mutex::new(Vec::<Pid>::new()));
         let mut signals =
             Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot receive signals")?;
         thread::spawn({
-            let group = Arc::clone(&group);
+            let groups = Arc::clone(&groups);
             move || {
                 for signal in signals.forever() {
                     // The lock stays held: no task may start between this kill and our own end.
-                    let group = group.lock().unwrap_or_else(PoisonError::into_inner);
-                    if let Some(group) = *group {
-                        kill(group);
-                    }
+                    let groups = groups.lock().unwrap_or_else(PoisonError::into_inner);
+                    groups.iter().copied().for_each(kill);
                     if emulate_default_handler(signal).is_err() {
                         std::process::exit(1);
                     }
                 }
             }
         });
-        Ok(Self { group, until: Instant::now() + at_most })
+        Ok(Self { groups, until: Instant::now() + at_most })
     }
 
     /// The same, from now on.
     pub(crate) fn again(&self, at_most: Duration) -> Self {
-        Self { group: Arc::clone(&self.group), until: Instant::now() + at_most }
+        Self { groups: Arc::clone(&self.groups), until: Instant::now() + at_most }
     }
 
     /// Prints `task` and runs it to its end, or kills it with its whole group when time is up. An
@@ -118,13 +162,15 @@ impl Runner {
         self.run_quietly(task).map_err(|error| anyhow!("`{task}` {error:#}"))
     }
 
-    fn run_quietly(&self, task: &Task) -> Result<()> {
+    /// Runs `task` without printing it; an error says what became of it.
+    pub(crate) fn run_quietly(&self, task: &Task) -> Result<()> {
         let started = Instant::now();
         let (mut child, group) = {
-            let mut current = self.group.lock().unwrap_or_else(PoisonError::into_inner);
-            let child = task.command().spawn().context("did not start")?;
+            let mut command = task.command()?;
+            let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+            let child = command.spawn().context("did not start")?;
             let group = Pid::from_child(&child);
-            *current = Some(group);
+            groups.push(group);
             (child, group)
         };
         let (sender, ended) = mpsc::channel();
@@ -143,7 +189,7 @@ impl Runner {
                 ))
             }
         };
-        *self.group.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).retain(|&of| of != group);
         waiter.join().map_err(|_| anyhow!("the thread that waited for it panicked"))?;
         result
     }
