@@ -40,7 +40,7 @@ macro_rules! tests {
         }
 
         /// Returns the group of a test, a row of the table of what works on which fabric.
-        fn group(name: &str) -> Option<&'static str> {
+        pub fn group(name: &str) -> Option<&'static str> {
             match name {
                 $($(stringify!($name) => Some(stringify!($module)),)*)*
                 _ => None,

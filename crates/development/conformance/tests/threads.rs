@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use farside::Local;
 use farside::fabric::counting::Counts;
-use farside_conformance::{DEADLINE, record, test, test_each};
+use farside_conformance::{DEADLINE, for_each_test, group, record, test, test_each};
 use farside_races::Checker;
 
 /// Runs a test, and ends the whole process if it hangs.
@@ -65,19 +65,31 @@ fn provider() -> String {
 // environment names.
 test_each!(threads_over_ofi, |name| run("ofi", name, local(4).nodes(4).ofi(&provider())));
 
-// Likewise, with far atomics that the provider executes, past the agents.
-test_each!(threads_over_ofi_native, |name| run(
-    "ofi",
-    name,
-    local(4).nodes(4).ofi("tcp;ofi_rxm/atomics=native")
-));
+/// Far atomics that the provider executes, past the agents.
+#[test]
+fn threads_over_ofi_native() {
+    run_those_with_atomics(|| local(4).nodes(4).ofi("tcp;ofi_rxm/atomics=native"));
+}
 
-// Likewise, with near ones, too: five ranks on two nodes.
-test_each!(threads_over_ofi_apart, |name| run(
-    "ofi",
-    name,
-    local(5).nodes(2).ofi("tcp;ofi_rxm/atomics=apart")
-));
+/// Near ones, too: five ranks on two nodes.
+#[test]
+fn threads_over_ofi_apart() {
+    run_those_with_atomics(|| local(5).nodes(2).ofi("tcp;ofi_rxm/atomics=apart"));
+}
+
+/// Runs the tests in which it matters who executes atomics, one after the other, or all of them with
+/// `FARSIDE_LONG`: a job over libfabric takes as much time as ten others.
+fn run_those_with_atomics(local: impl Fn() -> Local) {
+    macro_rules! names {
+        ($($name:ident)*) => { [$(stringify!($name)),*] };
+    }
+    let all = for_each_test!(names);
+    let is_long = std::env::var_os("FARSIDE_LONG").is_some();
+    let matters = |name: &&str| {
+        is_long || matches!(group(name), Some("atomics" | "ordering" | "agents" | "layers"))
+    };
+    all.into_iter().filter(matters).for_each(|name| run("ofi", name, local()));
+}
 
 /// The programs that have a race: they look at what is under way.
 const RACY: [&str; 7] = [
