@@ -4,7 +4,6 @@ mod aggregator;
 mod array;
 mod edges;
 mod growth;
-mod linearizable;
 mod map;
 #[path = "../support/mod.rs"]
 mod support;

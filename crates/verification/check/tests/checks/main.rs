@@ -2,6 +2,9 @@
 
 mod all;
 mod costs;
+mod linearizable;
 mod outcomes;
 mod placement;
+#[path = "../../../../runtime/containers/tests/support/mod.rs"]
+mod support;
 mod unordered;
