@@ -1,5 +1,5 @@
-//! The test programs of the workspace, two at a time: one that computes beside one that mostly waits
-//! for the processes which it starts. `cargo test` runs one after the other.
+//! The test programs of the workspace, two at a time: one that computes beside one that mostly
+//! waits for the processes which it starts. `cargo test` runs one after the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -179,9 +179,15 @@ mod tests {
     use super::*;
 
     fn message(test: bool, kind: &str, name: &str) -> String {
-        format!(
-            r#"{{"reason":"compiler-artifact","package_id":"path+file:///w/crates/rma#farside-rma@0.1.0","manifest_path":"/w/crates/rma/Cargo.toml","target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{test}}},"executable":"/w/target/debug/deps/{name}-1"}}"#
-        )
+        serde_json::json!({
+            "reason": "compiler-artifact",
+            "package_id": "path+file:///w/crates/rma#farside-rma@0.1.0",
+            "manifest_path": "/w/crates/rma/Cargo.toml",
+            "target": { "kind": [kind], "name": name },
+            "profile": { "test": test },
+            "executable": format!("/w/target/debug/deps/{name}-1"),
+        })
+        .to_string()
     }
 
     #[test]

@@ -77,8 +77,8 @@ fn threads_over_ofi_apart() {
     run_those_with_atomics(|| local(5).nodes(2).ofi("tcp;ofi_rxm/atomics=apart"));
 }
 
-/// Runs the tests in which it matters who executes atomics, one after the other, or all of them with
-/// `FARSIDE_LONG`: a job over libfabric takes as much time as ten others.
+/// Runs the tests in which it matters who executes atomics, one after the other; with
+/// `FARSIDE_LONG`, all of them. A job over libfabric takes as much time as ten others.
 fn run_those_with_atomics(local: impl Fn() -> Local) {
     macro_rules! names {
         ($($name:ident)*) => { [$(stringify!($name)),*] };
