@@ -149,6 +149,14 @@ fn every_function_works_over_ofi() {
 }
 
 #[test]
+fn ranks_that_poll_on_one_processor_let_others_run() {
+    // The program stays on one processor.
+    let said = succeed(&test("polling", Library::Shared), 4, |options| options.cores = Some(1));
+    assert_eq!(said.lines().filter(|line| *line == "polling: done").count(), 4, "{said}");
+    print!("{said}");
+}
+
+#[test]
 fn a_program_links_the_static_library() {
     to_the_end("one_sided", Library::Static, one_node);
 }
