@@ -62,6 +62,15 @@ pub fn skip(why: &str) -> bool {
     false
 }
 
+/// Returns the blocks of a page of the repository that are in a language, as they stand there.
+pub fn blocks(page: &str, language: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(page);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{page}: {error}"));
+    let begin = format!("```{language}\n");
+    let blocks = text.split(&begin).skip(1);
+    blocks.filter_map(|rest| rest.split("```").next().map(str::to_owned)).collect()
+}
+
 /// A program that goes when the test does.
 pub struct Program {
     /// Where it is.

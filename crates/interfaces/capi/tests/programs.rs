@@ -11,8 +11,8 @@ use farside_job::Options;
 use farside_launch::Launch;
 use farside_races::{Checker, VARIABLE};
 use farside_testing::{
-    Program, SANITIZERS, command, launch, libraries, one_node, run, succeed, succeed_sanitized,
-    succeed_under_valgrind, two_nodes, two_nodes_over_ofi, wanted,
+    Program, SANITIZERS, blocks, command, launch, libraries, one_node, run, succeed,
+    succeed_sanitized, succeed_under_valgrind, two_nodes, two_nodes_over_ofi, wanted,
 };
 
 /// The examples, with what rank 0 says in the end; `failure` is for itself.
@@ -149,6 +149,14 @@ fn every_function_works_over_ofi() {
 }
 
 #[test]
+fn ranks_that_poll_on_one_processor_let_others_run() {
+    // The program stays on one processor.
+    let said = succeed(&test("polling", Library::Shared), 4, |options| options.cores = Some(1));
+    assert_eq!(said.lines().filter(|line| *line == "polling: done").count(), 4, "{said}");
+    print!("{said}");
+}
+
+#[test]
 fn a_program_links_the_static_library() {
     to_the_end("one_sided", Library::Static, one_node);
 }
@@ -232,6 +240,25 @@ fn processes_of_another_runtime_join_by_an_exchange_of_their_own() {
         let ran = run(command(&program.path).arg(count).env("FARSIDE_NODES", nodes));
         let line = format!("join_with: {count} processes\n");
         assert!(ran.status.success() && ran.output.contains(&line), "{count}: {ran:?}");
+    }
+}
+
+/// The blocks of the page, as they stand there: a program, and a function of one of the tests.
+#[test]
+fn programs_of_the_page_run() {
+    let blocks = blocks("docs/c.md", "c");
+    let [first, gather] = &blocks[..] else { panic!("other blocks: {blocks:#?}") };
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("first.c");
+    std::fs::write(&source, first).expect("there is room");
+    let program = compile("gcc", &source.to_string_lossy(), Library::Shared);
+    assert_eq!(succeed(&program, 4, one_node), "the ranks 0 to 3 sum up to 6\n");
+    assert!(include_str!("programs/gather.c").contains(gather.as_str()), "{gather}");
+    if wanted("mpicc.openmpi") {
+        let program = compile("mpicc.openmpi", "tests/programs/gather.c", Library::Shared);
+        let mut launcher = command("mpirun.openmpi");
+        let ran = run(launcher.args(["--oversubscribe", "-np", "2"]).arg(&program.path));
+        let done = ran.output.lines().filter(|line| *line == "gather: done").count();
+        assert!(ran.status.success() && done == 2, "{ran:?}");
     }
 }
 

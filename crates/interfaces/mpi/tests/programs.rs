@@ -309,6 +309,19 @@ fn cases_hold_without_the_library() {
     }
 }
 
+/// Hydra gives each rank a session of its own, and where the system schedules sessions as groups
+/// (`sched_autogroup_enabled`), ranks of different ones cannot yield to each other.
+#[test]
+fn ranks_that_poll_on_one_processor_let_others_run() {
+    if OpenMpi.is_here() {
+        let program = compile(OpenMpi, "polling.c");
+        // The program stays on one processor.
+        let ran = with_library(OpenMpi, 4, &["FARSIDE_CORES=1"]).run(&program.path, &[]);
+        assert!(ran.status.success() && ran.output.contains("5 cases, OK"), "{ran:?}");
+        print!("{}", ran.output);
+    }
+}
+
 /// Returns the names that `nm` prints with these options.
 fn names(options: &[&str], path: &Path) -> BTreeSet<String> {
     let output = Command::new("nm").args(options).arg(path).output().expect("there is nm");

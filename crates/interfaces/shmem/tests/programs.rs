@@ -13,8 +13,9 @@ use std::sync::OnceLock;
 use farside_job::Options;
 use farside_launch::Launch;
 use farside_testing::{
-    DEADLINE, Program, SANITIZERS, command, libraries, one_node, run, succeed, succeed_sanitized,
-    succeed_under_valgrind, two_nodes, two_nodes_apart, two_nodes_over_ofi, wanted,
+    DEADLINE, Program, SANITIZERS, blocks, command, libraries, one_node, run, succeed,
+    succeed_sanitized, succeed_under_valgrind, two_nodes, two_nodes_apart, two_nodes_over_ofi,
+    wanted,
 };
 
 /// The programs of the tests. Each says at its end how many checks it has made.
@@ -138,6 +139,21 @@ fn programs_run_on_one_node() {
 #[test]
 fn programs_run_on_two_nodes() {
     PROGRAMS.iter().for_each(|source| is_well(source, 4, two_nodes));
+}
+
+/// As it stands there.
+#[test]
+fn the_program_of_the_page_runs() {
+    let blocks = blocks("docs/openshmem.md", "c");
+    let [first] = &blocks[..] else { panic!("other blocks: {blocks:#?}") };
+    let source = scratch().join("first.c");
+    std::fs::write(&source, first).expect("there is room");
+    let said = succeed(&compile_by("gcc", &source.to_string_lossy()), 4, one_node);
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.sort_unstable();
+    let expected = [4, 1, 2, 3].into_iter().enumerate();
+    let expected = expected.map(|(pe, given)| format!("PE {pe} of 4 was given {given}"));
+    assert_eq!(lines, expected.collect::<Vec<_>>());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use farside_launch::Launch;
 use farside_races::{Checker, Report, VARIABLE};
-use farside_testing::{DEADLINE, Program, compile, libraries, wanted};
+use farside_testing::{DEADLINE, Program, blocks, compile, libraries, wanted};
 
 const RANKS: u32 = 3;
 const INSTRUMENTED: &str = "-fsanitize=thread";
@@ -143,6 +143,16 @@ const THREADS: &str = "../../tools/races/tests/corpus/threads.c";
 fn every_labelled_program_with_threads_is_judged_rightly() {
     let flags = &[INSTRUMENTED, "-fopenmp"];
     judge_all(&Corpus { file: THREADS, programs: 40, compiler: "gcc", flags });
+}
+
+/// What the page shows is one of them, but for its indentation.
+#[test]
+fn the_page_shows_a_labelled_program() {
+    let flat = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let corpus = std::fs::read_to_string(here(THREADS)).expect("the corpus is there");
+    let blocks = blocks("docs/races.md", "c");
+    assert!(!blocks.is_empty());
+    blocks.iter().for_each(|block| assert!(flat(&corpus).contains(&flat(block)), "{block}"));
 }
 
 /// The OpenMP of clang is another one, which not every machine with clang has.

@@ -224,5 +224,6 @@ mod book {
         histogram: "recipes/histogram.md"
         pipeline: "recipes/pipeline.md"
         table: "recipes/table.md"
+        checking: "checking.md"
     }
 }

@@ -357,19 +357,20 @@ impl NearPart {
         accumulate: &Accumulate,
         data: &[u8],
         offset: u64,
-        old: Option<&mut [u8]>,
+        mut old: Option<&mut [u8]>,
     ) -> bool {
-        let fetches = old.is_some();
         let bytes = old.as_ref().map_or(data.len(), |old| old.len()) as u64;
         let Some(near) = self.direct(context, offset, bytes) else { return false };
         context.write_near();
         let at = Piece { offset: self.start + offset, bytes };
+        let into = old.as_deref_mut();
         let is_done = context
-            .contend(|contender| near.mapped.accumulate(at, accumulate, data, old, contender));
+            .contend(|contender| near.mapped.accumulate(at, accumulate, data, into, contender));
         if is_done {
             count_accumulate(near.count, bytes);
-            if fetches {
+            if let Some(old) = old {
                 context.changed_visibly();
+                context.note_fetched_bytes(self.address(offset).addr(), old);
             }
         }
         is_done

@@ -93,10 +93,7 @@ fn main() -> ExitCode {
 
 /// Returns the blocks of a page that are complete programs.
 fn shown(page: &str) -> Vec<String> {
-    let path = format!("{}/../../../{page}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).expect(&path);
-    let blocks = text.split("```rust\n").skip(1);
-    let blocks = blocks.filter_map(|rest| rest.split("```").next().map(str::to_owned));
+    let blocks = farside_testing::blocks(page, "rust").into_iter();
     blocks.filter(|block| block.contains("#[farside::main]")).collect()
 }
 

@@ -381,6 +381,10 @@ impl Launch {
     }
 
     /// Runs the job to its end.
+    ///
+    /// The ranks are children of this process. If the program waits for them itself, as one that
+    /// waits for any child does (`waitpid(-1, …)`) or that ignores `SIGCHLD`, their statuses are
+    /// lost: such a rank counts as failed, with status 255.
     pub fn run(self) -> Result<Report, Error> {
         if self.interactive {
             let own: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();

@@ -1,6 +1,9 @@
 //! The examples come to the same with the reduction as without it. Few of them have so few
 //! schedules that all can be tried without it: of the others a part is, in order and at random.
 
+#[path = "../../examples/halo.rs"]
+#[allow(dead_code, reason = "its main function is that of the example")]
+mod halo;
 #[path = "../../examples/ring.rs"]
 #[allow(dead_code, reason = "its main function is that of the example")]
 mod ring;
@@ -56,6 +59,13 @@ fn compare(
 fn healthy_examples_pass_with_reduction_and_without() {
     let pass_round = |world: &World| ring::pass_round(world, 2);
     assert_eq!(compare("ring", pass_round), Outcome::Exhaustive);
+    // Of the slices the exploration sees nothing.
+    let flow = |world: &World| {
+        let heat = halo::flow(world, 1, 1)?;
+        assert_eq!(heat, 750.0);
+        Ok(())
+    };
+    assert_eq!(compare("halo", flow), Outcome::Partial);
     let pass_lock = |world: &World| {
         let words = world.words(4)?;
         farside::check::begin(world);

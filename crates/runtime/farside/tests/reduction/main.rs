@@ -7,6 +7,7 @@
 #[allow(dead_code, reason = "its main function is that of the example")]
 mod queue;
 
+mod dependence;
 mod examples;
 mod programs;
 

@@ -4,13 +4,12 @@ use farside::check::{Check, Means, Outcome, begin};
 use farside::sim::Verdict;
 use farside::{Error, Rank, Result, World};
 
-#[farside::test(ranks = 3)]
-fn tickets_differ(world: &World) -> Result<()> {
-    let tickets = world.words(1)?;
-    begin(world);
-    let mine = world.fetch_add(tickets.at(Rank(0), 0), 1)?;
-    assert!(mine < 3);
-    Ok(())
+/// A test that a page shows is compiled nowhere else: rustdoc leaves tests out.
+#[test]
+fn the_page_of_checking_shows_a_test_word_for_word() {
+    let page = include_str!("../../../../../docs/checking.md");
+    let shown = format!("```rust\n{}```\n", include_str!("page.rs"));
+    assert!(page.contains(&shown), "no block is page.rs");
 }
 
 /// Without `begin`, all of it is explored, the allocation too.

@@ -4,4 +4,5 @@ mod check;
 mod complete;
 mod explore;
 mod own_memory;
+mod page;
 mod virtual_time;

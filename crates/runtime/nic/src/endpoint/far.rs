@@ -126,7 +126,9 @@ impl Endpoint {
         self.port().origin.complaint(server, peer)
     }
 
-    /// Asks where a rank serves itself, until it does.
+    /// Asks where a rank serves itself, until it does. What the node's table says of a rank that
+    /// has left is out of date, and needs no clearing: [`Endpoint::server_of`] looks at the rank's
+    /// state first, and who has asked before it left stops waiting for it ([`Endpoint::answers`]).
     pub(crate) fn locate(&self, peer: Rank, node: ServerId) -> Result<PeerAddress> {
         loop {
             let asked = self.port().origin.locate(node, peer);

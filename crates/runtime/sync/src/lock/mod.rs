@@ -164,6 +164,12 @@ impl Lock {
     ///
     /// A rank that asks for a lock that it has gets an error, and so do all members when one of
     /// them is lost.
+    ///
+    /// If one of the request's own operations fails for another reason, the request stops halfway:
+    /// the rank may keep a place in the queue, or have the lock and not know it, and the others
+    /// wait until it ends. It must not ask again, but end with the error, as `?` in the main
+    /// function does: that is a loss, which poisons the lock. (A time limit is no such error: a
+    /// request that reaches it gives its place up.)
     #[inline]
     #[track_caller]
     pub fn lock<'a>(&'a self, context: &'a Context) -> Result<Guard<'a>> {
