@@ -57,7 +57,7 @@ pub use connection::{
 pub use departure::{Departure, Loss, PeerState, first_cause};
 pub use error::{Error, ErrorClass, ExitCause, Fault, LayerError, Result};
 pub use job::{FailureCounters, Failures, JobState, JobView, Roster};
-pub use memory::{Contender, Mapped, watch_bits};
+pub use memory::{Contender, Mapped};
 pub use names::{Node, Rank, SegmentId};
 pub use number::{Number, Op};
 pub use observed::Observed;

@@ -12,7 +12,7 @@
 //! | operations as data | [`Atomic`], [`OldValue`] |
 //! | the connection to a job | [`Connection`], [`connect`] |
 //! | what a rank knows of the others | [`JobView`], [`Departure`], [`Loss`], [`Failures`] |
-//! | memory that loads and stores reach | [`Mapped`], [`watch_bits`] |
+//! | memory that loads and stores reach | [`Mapped`] |
 //! | errors of a layer above | [`Fault`] |
 //! | messages as people read them | [`text`] |
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
@@ -25,7 +25,7 @@ pub use farside_fabric::record::{ActivityKind, Place};
 pub use farside_fabric::{
     Atomic, Atomicity, CarriedOut, Connection, Departure, Failures, Fault, Foreign, JobView, Loss,
     Mapped, OldValue, OwnAccess, OwnPlace, Probe, ProbeEvent, Region, Reuse, SegmentId, Width,
-    Word, counting, observed, private_place, text, tracing, watch_bits,
+    Word, counting, observed, private_place, text, tracing,
 };
 pub use farside_job::connect;
 pub use farside_rma::{Doing, PlaceFinder, Purpose};

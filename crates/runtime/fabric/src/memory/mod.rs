@@ -115,11 +115,6 @@ impl Mapped {
         self.base.as_ptr().addr().wrapping_add(offset as usize)
     }
 
-    /// Returns what is added to an offset before its [`watch_bits`] are computed.
-    pub fn salt(&self) -> u64 {
-        self.salt
-    }
-
     /// Returns the bits under which sleepers announce that they wait for the word at `offset`; a
     /// pair has those of both halves.
     #[inline]
@@ -154,12 +149,6 @@ impl Mapped {
         // SAFETY: `watched` is valid while `self` lives.
         let watched = unsafe { watched.as_ref() }.load(Ordering::SeqCst);
         self.is_among(watched, offset, width)
-    }
-
-    /// Returns the word that has the [bits](Mapped::watch_bits) of all words that sleepers of the
-    /// owner wait for, if there is one: while it is zero, nothing is watched.
-    pub fn watched(&self) -> Option<NonNull<AtomicU64>> {
-        self.watched
     }
 
     /// Returns whether the owner may be asleep in a wait for one of the words that `bytes` at
@@ -288,7 +277,7 @@ impl Look<'_> {
 /// Two of 64 bits for a word, or one. Words that share them wake each other's waiters for nothing,
 /// which is harmless, and with two bits rare.
 #[inline]
-pub fn watch_bits(address: u64) -> u64 {
+fn watch_bits(address: u64) -> u64 {
     let hash = (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     1 << (hash >> 58) | 1 << (hash >> 52 & 63)
 }
