@@ -206,8 +206,8 @@ impl Context {
             let state = State::Done(self.atomic(at, op)?);
             return Ok(Fetch { context: self, peer: at.rank, state });
         };
-        self.tally().atomic(at.rank);
         let started = at.said(far.start_word(self, at.word(), op))?;
+        self.tally().atomic(at.rank);
         let state = match started {
             Started::Done(reply) => State::Done(value(reply)?),
             Started::Pending(ticket) => State::Pending(ticket),

@@ -75,9 +75,10 @@ impl Context {
                 }
             }
             Target::Far(far) => {
-                self.tally().put(to, bytes.len() as u64);
                 let region = far.block(offset, bytes.len() as u64);
-                far.post(self, &region, |fabric| fabric.put(&region, bytes))
+                far.post(self, &region, |fabric| fabric.put(&region, bytes))?;
+                self.tally().put(to, bytes.len() as u64);
+                Ok(())
             }
         }
     }
@@ -122,8 +123,9 @@ impl Context {
                 }
             }
             Target::Far(far) => {
+                far.get(self, &far.block(offset, into.len() as u64), into)?;
                 self.tally().get(from, into.len() as u64);
-                far.get(self, &far.block(offset, into.len() as u64), into)
+                Ok(())
             }
         }
     }
@@ -181,8 +183,9 @@ impl Context {
                 held.ok_or_else(|| self.bad_word(segment, at, offset, width, op))
             }
             Target::Far(far) => {
+                let held = self.atomic_far(far.word(offset, width), op)?;
                 self.tally().atomic(at);
-                self.atomic_far(far.word(offset, width), op)
+                Ok(held)
             }
         }
     }
@@ -201,8 +204,9 @@ impl Context {
         match self.atomic_target(segment, at)? {
             Target::Near(_) => self.atomic_anywhere(segment, at, offset, width, op).map(drop),
             Target::Far(far) => {
+                far.post_word(self, far.word(offset, width), op)?;
                 self.tally().atomic(at);
-                far.post_word(self, far.word(offset, width), op)
+                Ok(())
             }
         }
     }
@@ -224,11 +228,12 @@ impl Context {
             // The atomic that follows orders the bytes before itself.
             return self.post_at(flags, to, flag, width, op);
         };
-        self.tally().put(to, bytes.len() as u64);
-        self.tally().atomic(to);
         let region = far.block(offset, bytes.len() as u64);
         let signal = Signal { flags: flag_far, at: flag_far.word(flag, width), op };
-        far.post_signalled(self, &region, bytes, &signal)
+        far.post_signalled(self, &region, bytes, &signal)?;
+        self.tally().put(to, bytes.len() as u64);
+        self.tally().atomic(to);
+        Ok(())
     }
 
     #[cold]

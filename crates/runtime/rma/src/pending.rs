@@ -139,13 +139,14 @@ impl Context {
             self.put(data, to)?;
             return Ok(None);
         };
-        self.tally().put(to.rank, bytes.len() as u64);
         let region = far.block(to.offset, bytes.len() as u64);
         let started = far.post(self, &region, |fabric| {
             // SAFETY: by the caller's promise.
             unsafe { fabric.put_nb(&region, bytes.as_ptr(), Hint::Overlapped) }
         });
-        Ok(pending(to.said(started)?))
+        let started = to.said(started)?;
+        self.tally().put(to.rank, bytes.len() as u64);
+        Ok(pending(started))
     }
 
     /// Starts a get that borrows its buffer; without a ticket, it is complete.
@@ -166,11 +167,12 @@ impl Context {
             self.get(from, into)?;
             return Ok(None);
         };
-        self.tally().get(from.rank, bytes);
         let (region, into) = (far.block(from.offset, bytes), into.as_mut_bytes().as_mut_ptr());
         // SAFETY: as long as the region, and by the caller's promise.
         let started = unsafe { far.start_get(self, &region, into, Hint::Overlapped) };
-        Ok(pending(from.said(started)?))
+        let started = from.said(started)?;
+        self.tally().get(from.rank, bytes);
+        Ok(pending(started))
     }
 }
 
