@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
@@ -398,16 +398,15 @@ impl Context {
     }
 
     /// Makes visible what was written to near memory by plain instructions, ahead of anything that
-    /// this thread does or reads afterwards.
+    /// this thread does or reads afterwards. What the program has stored by itself, of which
+    /// nothing is known here, is ahead of whatever it writes afterwards.
     #[inline]
     pub(crate) fn fence_near(&self) {
-        if self.parts.unfenced.replace(false) {
-            full_fence();
-        }
+        if self.parts.unfenced.replace(false) { full_fence() } else { fence(Ordering::Release) }
     }
 
-    /// Notes that this thread has written near memory by instructions of its own: the next flush
-    /// makes that visible.
+    /// Notes that this thread may have written near memory by instructions of its own: the next
+    /// flush makes that visible ahead of anything that it does or reads afterwards.
     #[inline]
     pub fn note_stores(&self) {
         self.write_near();
