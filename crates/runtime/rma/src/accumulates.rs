@@ -1,10 +1,11 @@
 //! The accumulates of a context.
 
 use farside_fabric::memory::Contender;
-use farside_fabric::{Accumulate, Error, Mapped, Op, Piece, Rank, Region, Reply, Result, Started};
+use farside_fabric::{Accumulate, Error, Op, Piece, Rank, Region, Reply, Result, Started};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
+use crate::near::Near;
 use crate::pending::Transfer;
 use crate::place::Place;
 use crate::plain::Summand;
@@ -113,13 +114,15 @@ impl Context {
         let bytes = data.len() as u64;
         to.check(bytes)?;
         let message = Message::new(accumulate, data);
-        let target = to.said(self.atomic_target(to.segment, to.rank))?;
-        self.tally().accumulate(to.rank, bytes);
-        match target {
-            Target::Near(mapped) => self.accumulate_near(mapped, message, to, bytes, None),
+        match to.said(self.atomic_target(to.segment, to.rank))? {
+            Target::Near(mapped) => {
+                self.accumulate_at(self.near(mapped, to.rank), message, to, bytes, None)
+            }
             Target::Far(far) => {
                 let region = far.block(to.offset, bytes);
-                to.said(far.post_accumulate(self, &region, message))
+                to.said(far.post_accumulate(self, &region, message))?;
+                self.tally().accumulate(to.rank, bytes);
+                Ok(())
             }
         }
     }
@@ -152,18 +155,18 @@ impl Context {
         to.check(bytes)?;
         let message = Message::new(accumulate, data);
         check_lengths(message, old.len())?;
-        let target = to.said(self.atomic_target(to.segment, to.rank))?;
-        self.tally().accumulate(to.rank, bytes);
-        match target {
+        match to.said(self.atomic_target(to.segment, to.rank))? {
             Target::Near(mapped) => {
-                self.accumulate_near(mapped, message, to, bytes, Some(&mut *old))?;
-                self.changed_visibly();
+                let near = self.near(mapped, to.rank);
+                self.accumulate_at(near, message, to, bytes, Some(&mut *old))?;
                 self.note_fetched_bytes(mapped.address(to.offset), old);
                 Ok(Started::Done(Reply::None))
             }
             Target::Far(far) => {
                 let started = far.start_accumulate(self, &far.block(to.offset, bytes), message);
-                match to.said(started)? {
+                let started = to.said(started)?;
+                self.tally().accumulate(to.rank, bytes);
+                match started {
                     Started::Done(reply) => {
                         old_elements(reply, old)?;
                         Ok(Started::Done(Reply::None))
@@ -175,19 +178,19 @@ impl Context {
     }
 
     #[track_caller]
-    fn accumulate_near<T>(
+    fn accumulate_at<T>(
         &self,
-        mapped: &Mapped,
+        near: Near<'_>,
         message: Message<'_>,
         to: Place<'_, T>,
         bytes: u64,
         old: Option<&mut [u8]>,
     ) -> Result<()> {
-        self.write_near();
         let Message { accumulate, bytes: data } = message;
         let piece = Piece { offset: to.offset, bytes };
-        let is_done =
-            self.contend(|contender| mapped.accumulate(piece, accumulate, data, old, contender));
+        let is_done = self.accumulate_near(near, bytes, old.is_some(), |mapped, contender| {
+            mapped.accumulate(piece, accumulate, data, old, contender)
+        });
         if is_done { Ok(()) } else { Err(refusal(message, to, bytes)) }
     }
 

@@ -26,6 +26,7 @@ mod landings;
 mod marks;
 mod meanwhile;
 mod near;
+mod near_word;
 mod noncontiguous;
 mod numbers;
 mod numeric;
@@ -61,7 +62,7 @@ pub use farside_fabric::{
     Agent, Error, ErrorClass, ExitCause, HandlerId, Link, Node, Op, Rank, Result, Topology,
 };
 pub use group::{BarrierKind, SyncKind};
-pub use near::NearWord;
+pub use near_word::NearWord;
 pub use noncontiguous::{Patch, Run};
 pub use numeric::Numeric;
 pub use pending::{Pending, Scope, Transfer};

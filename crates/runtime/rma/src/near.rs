@@ -6,6 +6,7 @@
 //! - *Losses:* one load says that no rank was lost. Once one was, what is called `direct` and all
 //!   of [`NearPart`] and [`NearWord`] refuse, and the caller goes the long way, on which the target
 //!   is looked at ([`Context::target`]).
+//! - *Ends:* so does what is asked for memory that was freed.
 //! - *Order:* a put is relaxed stores, of which the next fence, flush or atomic of the context
 //!   knows ([`Context::write_near`]). Atomics are sequentially consistent, and a signal is a
 //!   release.
@@ -14,12 +15,13 @@
 //!   programs wait for words that others put; no other put looks for sleepers. Nobody waits for a
 //!   [`NearWord`].
 //! - *Polling:* a fetch is noted, so that a loop of fetches lets others run.
+//!
+//! [`NearWord`]: crate::NearWord
 
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
-use farside_fabric::memory::{Look, copy_in, copy_out};
+use farside_fabric::memory::{Contender, Rows, copy_in, copy_out};
 use farside_fabric::record::PeerCount;
 use farside_fabric::{Accumulate, Atomic, Mapped, Piece, Rank, Width};
 
@@ -101,6 +103,108 @@ impl Context {
         fits
     }
 
+    /// Writes rows of equal length; false, and nothing done, if they do not fit.
+    #[inline]
+    pub(crate) fn put_rows_near(&self, to: Near<'_>, offset: u64, data: &[u8], rows: Rows) -> bool {
+        let fits = to.mapped.put_rows(offset, data, rows);
+        if fits {
+            self.write_near();
+            count_put(to.count, (rows.count * rows.bytes) as u64);
+        }
+        fits
+    }
+
+    /// Reads rows of equal length; false, and nothing done, if they are not all inside. The first
+    /// stands for all where loops of fetches are looked for, as with pieces.
+    #[inline]
+    pub(crate) fn get_rows_near(
+        &self,
+        from: Near<'_>,
+        offset: u64,
+        into: &mut [u8],
+        rows: Rows,
+    ) -> bool {
+        let fits = from.mapped.get_rows(offset, into, rows);
+        if fits {
+            count_get(from.count, (rows.count * rows.bytes) as u64);
+            self.note_fetched_bytes(from.mapped.address(offset), &into[..rows.bytes]);
+        }
+        fits
+    }
+
+    /// Writes pieces of `bytes` bytes together, each of which `put` gives to the mapping; false if
+    /// one did not fit.
+    #[inline]
+    pub(crate) fn put_pieces_near(
+        &self,
+        to: Near<'_>,
+        bytes: u64,
+        put: impl FnOnce(&Mapped) -> bool,
+    ) -> bool {
+        self.write_near();
+        let fits = put(to.mapped);
+        if fits {
+            count_put(to.count, bytes);
+        }
+        fits
+    }
+
+    /// Reads pieces of `bytes` bytes together, each of which `get` takes from the mapping, and says
+    /// where the first was and is; false if one is not inside.
+    #[inline]
+    pub(crate) fn get_pieces_near<'i>(
+        &self,
+        from: Near<'_>,
+        bytes: u64,
+        get: impl FnOnce(&Mapped) -> (bool, Option<(u64, &'i [u8])>),
+    ) -> bool {
+        let (fits, first) = get(from.mapped);
+        if fits {
+            count_get(from.count, bytes);
+        }
+        if let Some((offset, piece)) = first {
+            self.note_fetched_bytes(from.mapped.address(offset), piece);
+        }
+        fits
+    }
+
+    /// Combines elements of `bytes` bytes together, which `run` gives to the mapping; whether it
+    /// has. An accumulate that fetches has made visible all that was written before, unless it had
+    /// nothing to do.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn accumulate_near(
+        &self,
+        to: Near<'_>,
+        bytes: u64,
+        fetches: bool,
+        run: impl FnOnce(&Mapped, &mut Contender<'_>) -> bool,
+    ) -> bool {
+        self.write_near();
+        let is_done = self.contend(|contender| run(to.mapped, contender));
+        if is_done {
+            count_accumulate(to.count, bytes);
+            if fetches && bytes > 0 {
+                self.changed_visibly();
+            }
+        }
+        is_done
+    }
+
+    /// Executes an atomic for a program that wants to know what the word held.
+    #[inline(always)]
+    pub(crate) fn fetch_near(
+        &self,
+        at: Near<'_>,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Option<u128> {
+        let held = self.atomic_near(at, offset, width, op)?;
+        self.note_fetch(at.mapped.address(offset), held as u64);
+        Some(held)
+    }
+
     /// Executes an atomic; `None`, and nothing done, if the word is outside or misaligned, or has
     /// no such operation.
     #[inline(always)]
@@ -136,7 +240,7 @@ impl Context {
 
     /// Likewise, of a few bytes.
     #[inline(always)]
-    pub fn note_fetched_bytes(&self, at: usize, bytes: &[u8]) {
+    pub(crate) fn note_fetched_bytes(&self, at: usize, bytes: &[u8]) {
         if self.polling().is_crowded() && bytes.len() <= size_of::<u64>() {
             let mut held = [0; size_of::<u64>()];
             held[..bytes.len()].copy_from_slice(bytes);
@@ -158,18 +262,25 @@ impl Context {
 pub struct NearPart {
     base: *mut u8,
     bytes: u64,
-    /// The segment that it is in, if it is memory of the job, and the offset of its first byte.
-    mapped: Option<Mapped>,
+    /// The part of a segment that it is in, if it is memory of the job.
+    whole: Option<Whole>,
+    /// The offset there of its first byte.
     start: u64,
     rank: Rank,
     tally: PeerTally,
 }
 
+struct Whole {
+    segment: Arc<Segment>,
+    mapped: Mapped,
+}
+
 impl NearPart {
-    pub(crate) fn new(context: &Context, mapped: &Mapped, rank: Rank) -> NearPart {
+    pub(crate) fn new(context: &Context, segment: &Arc<Segment>, rank: Rank) -> Option<NearPart> {
+        let mapped = segment.near(rank)?.clone();
         let (base, bytes) = (mapped.base().as_ptr(), mapped.bytes());
-        let tally = context.tally().of(rank);
-        NearPart { base, bytes, mapped: Some(mapped.clone()), start: 0, rank, tally }
+        let (whole, tally) = (Whole { segment: segment.clone(), mapped }, context.tally().of(rank));
+        Some(NearPart { base, bytes, whole: Some(whole), start: 0, rank, tally })
     }
 
     /// Returns `bytes` bytes of it from `start` on; `None` if they are not all inside.
@@ -188,7 +299,7 @@ impl NearPart {
     /// Whatever the part is asked to read or write must be this process's memory then.
     pub unsafe fn of_process(context: &Context, base: *mut u8, bytes: u64) -> NearPart {
         let rank = context.rank();
-        NearPart { base, bytes, mapped: None, start: 0, rank, tally: context.tally().of(rank) }
+        NearPart { base, bytes, whole: None, start: 0, rank, tally: context.tally().of(rank) }
     }
 
     /// Returns where it begins in this process.
@@ -206,16 +317,18 @@ impl NearPart {
         bytes <= self.bytes && offset <= self.bytes - bytes
     }
 
+    /// Whether bytes may be used: after the segment was freed they may be another's.
     #[inline(always)]
     fn allows(&self, context: &Context, offset: u64, bytes: u64) -> bool {
-        !context.failures().any_lost() && self.holds(offset, bytes)
+        let has_ended = self.whole.as_ref().is_some_and(|whole| whole.segment.has_ended());
+        !context.failures().any_lost() && !has_ended && self.holds(offset, bytes)
     }
 
     /// Returns the segment's memory as an operation uses it, if the processor's atomics may be used
     /// on it.
     #[inline(always)]
     fn direct<'s>(&'s self, context: &'s Context, offset: u64, bytes: u64) -> Option<Near<'s>> {
-        let mapped = self.mapped.as_ref()?;
+        let mapped = &self.whole.as_ref()?.mapped;
         let is_allowed = context.has_direct_atomics() && self.allows(context, offset, bytes);
         is_allowed.then(|| Near {
             mapped,
@@ -265,10 +378,17 @@ impl NearPart {
     ) -> bool {
         // SAFETY: by the caller's promise.
         let is_done = unsafe { self.put(context, offset, from, bytes) };
-        if is_done && let Some(mapped) = &self.mapped {
-            context.wake_within(mapped, self.rank, self.start + offset, bytes as u64);
+        if is_done && let Some(whole) = &self.whole {
+            context.wake_within(&whole.mapped, self.rank, self.start + offset, bytes as u64);
         }
         is_done
+    }
+
+    /// Returns whether [`NearPart::signal`] does it now: for a caller that puts something before.
+    #[inline(always)]
+    #[must_use]
+    pub fn can_signal(&self, context: &Context, offset: u64) -> bool {
+        self.direct(context, offset, 8).is_some() && (self.start + offset).is_multiple_of(8)
     }
 
     /// Writes an aligned word behind all that this thread has put before, and wakes the owner as
@@ -342,9 +462,7 @@ impl NearPart {
     #[inline(always)]
     pub fn atomic(&self, context: &Context, offset: u64, width: Width, op: Atomic) -> Option<u128> {
         let near = self.direct(context, offset, width.bytes())?;
-        let held = context.atomic_near(near, self.start + offset, width, op)?;
-        context.note_fetch(self.address(offset).addr(), held as u64);
-        Some(held)
+        context.fetch_near(near, self.start + offset, width, op)
     }
 
     /// Combines elements of `data` with those of the memory, and writes what was there before to
@@ -361,17 +479,13 @@ impl NearPart {
     ) -> bool {
         let bytes = old.as_ref().map_or(data.len(), |old| old.len()) as u64;
         let Some(near) = self.direct(context, offset, bytes) else { return false };
-        context.write_near();
         let at = Piece { offset: self.start + offset, bytes };
-        let into = old.as_deref_mut();
-        let is_done = context
-            .contend(|contender| near.mapped.accumulate(at, accumulate, data, into, contender));
-        if is_done {
-            count_accumulate(near.count, bytes);
-            if let Some(old) = old {
-                context.changed_visibly();
-                context.note_fetched_bytes(self.address(offset).addr(), old);
-            }
+        let (fetches, into) = (old.is_some(), old.as_deref_mut());
+        let is_done = context.accumulate_near(near, bytes, fetches, |mapped, contender| {
+            mapped.accumulate(at, accumulate, data, into, contender)
+        });
+        if is_done && let Some(old) = old {
+            context.note_fetched_bytes(self.address(offset).addr(), old);
         }
         is_done
     }
@@ -429,60 +543,11 @@ impl Pieces<'_> {
 unsafe fn fetch(context: &Context, from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: by the caller's promise.
     unsafe { copy_out(into, from, bytes) };
-    if context.polling().is_crowded() && bytes > 0 {
-        // SAFETY: it was just written.
-        let got = unsafe { std::slice::from_raw_parts(into, bytes) };
-        context.note_fetched_bytes(from.addr(), got);
-    }
-}
-
-/// A word that the processor reaches by itself: for the shortest way of a protocol, on a word that
-/// no rank waits for. Its operations are those of [`Context`] on the same word.
-pub struct NearWord {
-    word: NonNull<AtomicU64>,
-    /// The memory that it is in.
-    _block: Arc<Segment>,
-    tally: PeerTally,
-}
-
-impl NearWord {
-    /// Finds the word at an offset, if this rank's processor reaches it by itself.
-    pub(crate) fn new(
-        context: &Context,
-        block: &Arc<Segment>,
-        rank: Rank,
-        offset: u64,
-    ) -> Option<NearWord> {
-        if !context.has_direct_atomics() {
-            return None;
-        }
-        let Look::Wide(word) = block.near(rank)?.look(offset, Width::W64)? else { return None };
-        let (word, tally) = (NonNull::from(word), context.tally().of(rank));
-        Some(NearWord { word, _block: Arc::clone(block), tally })
-    }
-
-    #[inline(always)]
-    fn get(&self, context: &Context) -> Option<&AtomicU64> {
-        if context.failures().any_lost() {
-            return None;
-        }
-        context.changed_atomically();
-        count_atomic(self.tally.counts(context.tally()));
-        // SAFETY: it is in memory that is mapped for as long as the block lives.
-        Some(unsafe { self.word.as_ref() })
-    }
-
-    /// As [`Context::compare_swap`]; `None`, and nothing done, if a rank was lost.
-    #[inline(always)]
-    pub fn compare_swap(&self, context: &Context, expected: u64, desired: u64) -> Option<u64> {
-        let word = self.get(context)?;
-        let swapped = word.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst);
-        Some(swapped.unwrap_or_else(|held| held))
-    }
-
-    /// As [`Context::fetch_add`], likewise.
-    #[inline(always)]
-    pub fn fetch_add(&self, context: &Context, value: u64) -> Option<u64> {
-        Some(self.get(context)?.fetch_add(value, Ordering::SeqCst))
+    if context.polling().is_crowded() && (1..=size_of::<u64>()).contains(&bytes) {
+        let mut got = [0; size_of::<u64>()];
+        // SAFETY: as above, and there is room for so many. Others may write to `into` meanwhile, if
+        // it is memory of the job.
+        unsafe { copy_out(got.as_mut_ptr(), into, bytes) };
+        context.note_fetched_bytes(from.addr(), &got);
     }
 }

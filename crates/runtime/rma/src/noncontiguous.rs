@@ -4,11 +4,12 @@ use std::fmt;
 
 use farside_fabric::memory::Rows;
 use farside_fabric::strided::walk;
-use farside_fabric::{Accumulate, Error, Mapped, Op, Piece, Region, Result, Shape};
+use farside_fabric::{Accumulate, Error, Op, Piece, Region, Result, Shape};
 use zerocopy::IntoBytes;
 
 use crate::accumulates::check_lengths;
 use crate::context::Context;
+use crate::near::Near;
 use crate::place::{Place, short_name};
 use crate::plain::{Plain, Summand};
 use crate::target::{Message, Target, old_elements};
@@ -175,34 +176,37 @@ impl Context {
     /// Returns near memory and the rows of runs that are nothing else, if what the place is a part
     /// of has them. Whatever is wrong, others say.
     #[inline]
-    fn near_rows<'a, T>(&self, place: Place<'a, T>, runs: &Runs<'_>) -> Option<(&'a Mapped, Rows)> {
+    fn near_rows<'a, T>(
+        &'a self,
+        place: Place<'a, T>,
+        runs: &Runs<'_>,
+    ) -> Option<(Near<'a>, Rows)> {
         let rows = runs.rows()?;
         let (_, far) = rows.reach()?;
         if far > place.end.checked_sub(place.offset)? {
             return None;
         }
         match self.target(place.segment, place.rank) {
-            Ok(Target::Near(mapped)) => Some((mapped, rows)),
+            Ok(Target::Near(mapped)) => Some((self.near(mapped, place.rank), rows)),
             _ => None,
         }
     }
 
     #[track_caller]
     fn put_runs<T>(&self, data: &[u8], to: Place<'_, T>, runs: &Runs<'_>) -> Result<()> {
-        if let Some((mapped, rows)) = self.near_rows(to, runs) {
-            self.write_near();
-            if mapped.put_rows(to.offset, data, rows) {
-                self.tally().put(to.rank, (rows.count * rows.bytes) as u64);
-                return Ok(());
-            }
+        if let Some((near, rows)) = self.near_rows(to, runs)
+            && self.put_rows_near(near, to.offset, data, rows)
+        {
+            return Ok(());
         }
         let bytes = runs.check(data.len(), to)?;
-        let target = to.said(self.target(to.segment, to.rank))?;
-        self.tally().put(to.rank, bytes);
-        let fits = match target {
+        let fits = match to.said(self.target(to.segment, to.rank))? {
             Target::Near(mapped) => {
-                self.write_near();
-                runs.all(|near, far, bytes| mapped.put(to.offset + far, &data[near..near + bytes]))
+                self.put_pieces_near(self.near(mapped, to.rank), bytes, |mapped| {
+                    runs.all(|near, far, bytes| {
+                        mapped.put(to.offset + far, &data[near..near + bytes])
+                    })
+                })
             }
             Target::Far(far) => {
                 let packed = runs.pack(data, bytes);
@@ -210,6 +214,7 @@ impl Context {
                 runs.with_region(to, |region| {
                     far.post(self, region, |fabric| fabric.put(region, &packed))
                 })?;
+                self.tally().put(to.rank, bytes);
                 true
             }
         };
@@ -218,24 +223,31 @@ impl Context {
 
     #[track_caller]
     fn get_runs<T>(&self, from: Place<'_, T>, into: &mut [u8], runs: &Runs<'_>) -> Result<()> {
-        if let Some((mapped, rows)) = self.near_rows(from, runs)
-            && mapped.get_rows(from.offset, into, rows)
+        if let Some((near, rows)) = self.near_rows(from, runs)
+            && self.get_rows_near(near, from.offset, into, rows)
         {
-            self.tally().get(from.rank, (rows.count * rows.bytes) as u64);
             return Ok(());
         }
         let bytes = runs.check(into.len(), from)?;
-        let target = from.said(self.target(from.segment, from.rank))?;
-        self.tally().get(from.rank, bytes);
-        let fits = match target {
-            Target::Near(mapped) => runs.all(|near, far, bytes| {
-                mapped.get(from.offset + far, &mut into[near..near + bytes])
-            }),
+        let fits = match from.said(self.target(from.segment, from.rank))? {
+            Target::Near(mapped) => {
+                self.get_pieces_near(self.near(mapped, from.rank), bytes, |mapped| {
+                    let mut first = None;
+                    let fits = runs.all(|near, far, bytes| {
+                        let (offset, piece) = (from.offset + far, near..near + bytes);
+                        let fits = mapped.get(offset, &mut into[piece.clone()]);
+                        first.get_or_insert((offset, piece));
+                        fits
+                    });
+                    (fits, first.map(|(offset, piece)| (offset, &into[piece])))
+                })
+            }
             Target::Far(far) => {
                 let mut packed = vec![0; bytes as usize];
                 self.note_place();
                 runs.with_region(from, |region| far.get(self, region, &mut packed))?;
                 runs.unpack(&packed, into);
+                self.tally().get(from.rank, bytes);
                 true
             }
         };
@@ -252,16 +264,19 @@ impl Context {
     ) -> Result<()> {
         let bytes = runs.check(data.len(), to)?;
         runs.check_elements(accumulate, to)?;
-        let target = to.said(self.atomic_target(to.segment, to.rank))?;
-        self.tally().accumulate(to.rank, bytes);
         let message = Message::new(accumulate, data);
-        match target {
-            Target::Near(mapped) => self.accumulate_runs_near(mapped, message, to, runs, None),
+        match to.said(self.atomic_target(to.segment, to.rank))? {
+            Target::Near(mapped) => {
+                let near = self.near(mapped, to.rank);
+                self.accumulate_runs_near(near, message, to, (runs, bytes), None)
+            }
             Target::Far(far) => {
                 let packed = runs.pack(message.bytes, accumulate.message_bytes(bytes));
                 let message = Message { accumulate, bytes: &packed };
                 self.note_place();
-                runs.with_region(to, |region| far.post_accumulate(self, region, message))
+                runs.with_region(to, |region| far.post_accumulate(self, region, message))?;
+                self.tally().accumulate(to.rank, bytes);
+                Ok(())
             }
         }
     }
@@ -279,13 +294,10 @@ impl Context {
         let message = Message::new(accumulate, data);
         check_lengths(message, old.len())?;
         runs.check_elements(accumulate, to)?;
-        let target = to.said(self.atomic_target(to.segment, to.rank))?;
-        self.tally().accumulate(to.rank, bytes);
-        match target {
+        match to.said(self.atomic_target(to.segment, to.rank))? {
             Target::Near(mapped) => {
-                self.accumulate_runs_near(mapped, message, to, runs, Some(old))?;
-                self.fence_near();
-                Ok(())
+                let near = self.near(mapped, to.rank);
+                self.accumulate_runs_near(near, message, to, (runs, bytes), Some(old))
             }
             Target::Far(far) => {
                 let packed = runs.pack(message.bytes, accumulate.message_bytes(bytes));
@@ -293,6 +305,7 @@ impl Context {
                 self.note_place();
                 let started =
                     runs.with_region(to, |region| far.start_accumulate(self, region, message))?;
+                self.tally().accumulate(to.rank, bytes);
                 let mut held = vec![0; bytes as usize];
                 old_elements(self.finish(started, to.rank)?, &mut held)?;
                 runs.unpack(&held, old);
@@ -305,15 +318,14 @@ impl Context {
     #[track_caller]
     fn accumulate_runs_near<T>(
         &self,
-        mapped: &Mapped,
+        to_near: Near<'_>,
         message: Message<'_>,
         to: Place<'_, T>,
-        runs: &Runs<'_>,
+        (runs, bytes): (&Runs<'_>, u64),
         mut old: Option<&mut [u8]>,
     ) -> Result<()> {
-        self.write_near();
         let Message { accumulate, bytes: data } = message;
-        let fits = self.contend(|contender| {
+        let fits = self.accumulate_near(to_near, bytes, old.is_some(), |mapped, contender| {
             runs.all(|near, far, bytes| {
                 let part = if data.is_empty() { data } else { &data[near..near + bytes] };
                 let held = old.as_mut().map(|old| &mut old[near..near + bytes]);

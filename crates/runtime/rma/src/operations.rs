@@ -158,13 +158,7 @@ impl Context {
         width: Width,
         op: Atomic,
     ) -> Option<u128> {
-        let held = self.atomic_direct(segment, at, offset, width, op)?;
-        if self.polling().is_crowded()
-            && let Some(mapped) = segment.near(at)
-        {
-            self.note_fetch(mapped.address(offset), held as u64);
-        }
-        Some(held)
+        self.fetch_near(self.direct_target(segment, at)?, offset, width, op)
     }
 
     #[inline(never)]

@@ -180,6 +180,12 @@ impl Segment {
         self.first_near.store(self.ranks, Ordering::Relaxed);
     }
 
+    /// Whether it was freed.
+    #[inline(always)]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.first_near.load(Ordering::Relaxed) == self.ranks
+    }
+
     #[inline(always)]
     fn near_part(&self, rank: Rank) -> Option<&Near> {
         // Ranks ahead of the first come out far beyond the end.

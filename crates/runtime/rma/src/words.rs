@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use farside_fabric::{ProbeEvent, Rank, SegmentId};
+use farside_fabric::{ProbeEvent, Rank};
 
 use crate::context::Context;
-use crate::near::NearWord;
+use crate::near_word::NearWord;
 use crate::place::Place;
 use crate::segment::Segment;
 
@@ -91,8 +91,8 @@ impl Pool {
         self.blocks.iter().flat_map(|block| &block.used).filter(|&&is_used| is_used).count()
     }
 
-    pub(crate) fn segments(&self) -> impl Iterator<Item = SegmentId> {
-        self.blocks.iter().map(|block| block.segment.id)
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.blocks.iter().map(|block| &block.segment)
     }
 
     /// The first run of free words that is long enough.

@@ -7,7 +7,7 @@
 
 enum { ROUNDS = 100, AT_MOST = 20 };
 
-static long word;
+static long word, apart[3];
 
 static void wait_until(long turn)
 {
@@ -18,6 +18,15 @@ static void g(long turn)
 {
     while (shmem_long_g(&word, me) != turn)
         ;
+}
+
+/* Of two words that lie apart, the first. */
+static void iget(long turn)
+{
+    long got[2];
+    do
+        shmem_long_iget(got, apart, 1, 2, 2, me);
+    while (got[0] != turn);
 }
 
 static void fetch(long turn)
@@ -43,14 +52,15 @@ static double seconds(void)
 
 static double ring(void (*await)(long))
 {
-    word = 0;
+    long *turns = await == iget ? apart : &word;
+    *turns = 0;
     shmem_barrier_all();
     double begin = seconds();
     for (long round = 0; round < ROUNDS; round++) {
         long turn = round * pes + me;
         if (turn > 0)
             await(turn);
-        shmem_long_atomic_set(&word, turn + 1, (me + 1) % pes);
+        shmem_long_atomic_set(turns, turn + 1, (me + 1) % pes);
         shmem_quiet();
     }
     if (me == 0)
@@ -84,7 +94,7 @@ int main(int count, char **arguments)
     static const struct {
         const char *name;
         void (*await)(long);
-    } ways[] = {{"g", g}, {"atomic_fetch", fetch}, {"test", test}};
+    } ways[] = {{"g", g}, {"iget", iget}, {"atomic_fetch", fetch}, {"test", test}};
     for (size_t at = 0; at < sizeof ways / sizeof *ways; at++) {
         double least = ring(wait_until), took = ring(ways[at].await);
         if (me == 0)

@@ -190,7 +190,7 @@ impl Memory {
 
     /// Returns a rank's part for a context that uses it often, if loads and stores reach it.
     pub fn near_part(&self, context: &Context, rank: Rank) -> Option<NearPart> {
-        let whole = NearPart::new(context, self.segment.near(rank)?, rank);
+        let whole = NearPart::new(context, &self.segment, rank)?;
         let Some(extents) = &self.extents else { return Some(whole) };
         let Extent { start, bytes } = *extents.get(rank.index())?;
         whole.narrowed(start, bytes)
@@ -217,15 +217,31 @@ impl Memory {
         let width = match *bytes {
             [_, _, _, _] => Width::W32,
             [_, _, _, _, _, _, _, _] => Width::W64,
-            _ => return context.put_at(&self.segment, rank, offset, bytes),
+            _ => return self.put_some_and_wake(context, rank, offset, bytes),
         };
         if !offset.is_multiple_of(width.bytes()) {
-            return context.put_at(&self.segment, rank, offset, bytes);
+            return self.put_some_and_wake(context, rank, offset, bytes);
         }
         let mut value = [0; 16];
         value[..bytes.len()].copy_from_slice(bytes);
         let op = Atomic::Store(u128::from_le_bytes(value));
         context.post_at(&self.segment, rank, offset, width, op)
+    }
+
+    /// Writes bytes that are no word. They may be near: then they wake, too.
+    #[track_caller]
+    fn put_some_and_wake(
+        &self,
+        context: &Context,
+        rank: Rank,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        context.put_at(&self.segment, rank, offset, bytes)?;
+        if let Some(mapped) = self.segment.near(rank) {
+            context.wake_within(mapped, rank, offset, bytes.len() as u64);
+        }
+        Ok(())
     }
 
     /// Writes a word of a rank's part if a plain store does; false, and nothing done, in all other

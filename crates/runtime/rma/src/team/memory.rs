@@ -162,10 +162,10 @@ impl<'w> Team<'w> {
                 if let Some(messages) = messages {
                     self.context.fabric().deregister(messages.segment.id)?;
                 }
-                let room = group.exposed.take().map(|room| room.id);
-                let blocks = group.pool.take();
-                for segment in room.into_iter().chain(blocks.segments()) {
-                    self.context.fabric().deregister(segment)?;
+                let (room, blocks) = (group.exposed.take(), group.pool.take());
+                for segment in room.iter().chain(blocks.segments()) {
+                    segment.end();
+                    self.context.fabric().deregister(segment.id)?;
                 }
                 self.context.fabric().deregister(group.area.id)?;
                 flushed

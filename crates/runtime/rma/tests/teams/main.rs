@@ -2,6 +2,7 @@
 
 mod after_a_loss;
 mod names;
+mod near;
 mod outlived;
 mod reasons;
 mod unwinding;

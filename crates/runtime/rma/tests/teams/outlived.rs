@@ -4,8 +4,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use farside::fabric::{Atomic, Width};
-use farside::raw::{Memory, Request};
-use farside::{Local, Rank};
+use farside::raw::{Accumulate, Memory, Number, Request};
+use farside::{Local, Op, Rank};
 
 /// Segments use pages of freed ones again.
 #[test]
@@ -24,6 +24,52 @@ fn a_copy_of_a_freed_handle_reaches_nothing() {
         world.sync()?;
         assert_eq!(window.own().to_vec()?, [0; 64]);
         window.free(world)
+    })
+    .unwrap();
+}
+
+/// The same of what was looked up once, to be used often.
+#[test]
+fn near_memory_that_was_freed_is_refused() {
+    farside::local(2, |world| {
+        let peer = Rank(1 - world.rank().0);
+        let memory = Memory::allocate(&world.team(), 64)?;
+        let part = memory.near_part(world, peer).expect("it is on this node");
+        let (sum, [nine, mut read]) = (Accumulate::new(Number::U64, Op::Sum)?, [[9u8; 8], [1; 8]]);
+        // SAFETY: the words are so long.
+        assert!(unsafe { part.put(world, 0, nine.as_ptr(), 8) });
+        memory.free(world)?;
+        let window = world.window::<u8>(64)?;
+        // SAFETY: as above.
+        unsafe {
+            assert!(!part.put(world, 0, nine.as_ptr(), 8));
+            assert!(!part.put_and_wake(world, 0, nine.as_ptr(), 8));
+            assert!(!part.get(world, 0, read.as_mut_ptr(), 8));
+        }
+        assert!(!part.signal(world, 0, 9));
+        assert!(!part.put_pieces(world, |_| {}));
+        assert_eq!(part.atomic(world, 0, Width::W64, Atomic::Add(9)), None);
+        assert!(!part.accumulate(world, &sum, &nine, 0, None));
+        world.sync()?;
+        assert_eq!((window.own().to_vec()?, read), (vec![0; 64], [1; 8]));
+        window.free(world)
+    })
+    .unwrap();
+}
+
+#[test]
+fn near_words_of_a_team_that_was_freed_are_refused() {
+    farside::local(2, |world| {
+        let peer = Rank(1 - world.rank().0);
+        let team = world.split(Some(0), 0)?.expect("every rank is a member");
+        let words = team.words(1)?;
+        let near = words.near(world, peer, 0).expect("it is on this node");
+        assert_eq!(near.fetch_add(world, 5), Some(0));
+        words.free(&team)?;
+        team.free()?;
+        assert_eq!(near.fetch_add(world, 5), None);
+        assert_eq!(near.compare_swap(world, 0, 1), None);
+        Ok(())
     })
     .unwrap();
 }
