@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::{ptr, slice};
 
 use farside::raw::{self, Moved};
-use farside::{Context, Result, Team};
+use farside::{Context, Rank, Result, Team};
 
 use crate::context::{self, quiet_default};
 use crate::exit::{self, Call, OrExit};
@@ -306,7 +306,7 @@ unsafe extern "C" fn farside_shmem_reduce(
     let bytes = nelems.saturating_mul(element);
     let (to, from) = (it.find(dest, bytes), it.find(source, bytes));
     let reduction = Reduction { it: &it, to, from, element, fold };
-    if bytes >= DEALT_OUT && it.team.size() > 1 && it.team.is_near(it.runtime) {
+    if bytes >= DEALT_OUT && it.team.size() > 1 && reduction.is_near() {
         return reduction.dealt_out(nelems);
     }
     it.reads(source, bytes);
@@ -406,6 +406,15 @@ impl Reduction<'_> {
         });
         done.or_exit(it.call);
         folded
+    }
+
+    /// Returns whether loads and stores reach the memory of all members. In a job whose operations
+    /// somebody sees, they reach none.
+    fn is_near(&self) -> bool {
+        let regions = [self.to.0, self.from.0];
+        let is_near =
+            |&rank: &Rank| regions.iter().all(|region| region.memory.near(rank).is_some());
+        self.it.team.members.iter().all(is_near)
     }
 
     /// Each member folds its part of all members' sources into its own destination, straight from

@@ -277,14 +277,6 @@ impl TeamState {
     pub(crate) fn size(&self) -> usize {
         self.members.len()
     }
-
-    /// Returns whether this PE reaches the memory of all members directly.
-    pub(crate) fn is_near(&self, runtime: &Runtime) -> bool {
-        let topology = runtime.world.topology();
-        // To a checker of races no memory of others is near.
-        runtime.world.probe().is_none()
-            && self.members.iter().all(|&rank| topology.same_node(rank, runtime.world.rank()))
-    }
 }
 
 /// Returns a team; `None` for SHMEM_TEAM_INVALID. Exits if there is none with that handle.

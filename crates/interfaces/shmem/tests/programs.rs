@@ -156,6 +156,14 @@ fn the_program_of_the_page_runs() {
     assert_eq!(lines, expected.collect::<Vec<_>>());
 }
 
+/// Where somebody sees all operations, no memory is near.
+#[test]
+fn programs_run_in_recorded_jobs() {
+    for source in ["ordering.c", "reductions.c", "signal.c", "strided.c"] {
+        is_well(source, 2, |options| options.is_recorded = true);
+    }
+}
+
 #[test]
 fn pes_that_poll_on_one_processor_let_others_run() {
     let program = compile_by("gcc", "polling.c");
