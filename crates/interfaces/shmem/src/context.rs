@@ -47,6 +47,8 @@ impl Ctx {
             while let Some(request) = self.pending.borrow_mut().pop_front() {
                 request.wait(context)?;
             }
+            // The program stores through `shmem_ptr`, too.
+            context.note_stores();
             context.flush_all()?;
             races::completed(runtime, self, context);
             Ok(())

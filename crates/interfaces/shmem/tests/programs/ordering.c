@@ -1,5 +1,8 @@
 /* fence and quiet: what a PE sees that has seen a flag. */
+#define _GNU_SOURCE /* for processors */
 #include "check.h"
+#include <sched.h>
+#include <time.h>
 
 enum { WORDS = 600, ROUNDS = 40 };
 
@@ -136,6 +139,74 @@ static void stores(long *words)
     shmem_barrier_all();
 }
 
+/* Keeps this PE on one of two processors; where there are fewer, it returns false. */
+static int stay_on(int number, cpu_set_t *before)
+{
+    cpu_set_t one;
+    if (sched_getaffinity(0, sizeof *before, before) != 0 || CPU_COUNT(before) < 2)
+        return 0;
+    CPU_ZERO(&one);
+    for (int at = 0, found = 0; found <= number; at++)
+        if (CPU_ISSET(at, before) && found++ == number)
+            CPU_SET(at, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+/* Two PEs store to each other's words at the same moment, and read their own words after a quiet,
+ * which completes stores, too: one of the two finds what the other has stored. Returns in how many
+ * rounds neither has. */
+static long stale_rounds(long *words)
+{
+    enum { ROUND_MAX = 100000, PATIENCE_S = 5, OVER = -1, COLD = 4 << 20 };
+    volatile long *cold = malloc(COLD * sizeof *cold);
+    long *word = words, *go = words + 8, *got = words + 16, *done = words + 24;
+    long *there = me < 2 ? shmem_ptr(words, 1 - me) : NULL, stale = 0;
+    time_t begin = time(NULL);
+    cpu_set_t processors;
+    if (there && !stay_on(me, &processors))
+        there = NULL;
+    memset(words, 0, 32 * sizeof *words);
+    shmem_barrier_all();
+    for (long round = 1; there && round <= ROUND_MAX; round++) {
+        long begins = time(NULL) - begin < PATIENCE_S && round < ROUND_MAX ? round : OVER;
+        if (me == 0) {
+            __atomic_store_n(there + 8, begins, __ATOMIC_RELEASE);
+            /* The other one takes a while to see it. */
+            for (volatile long i = 0; i < round % 256; i++)
+                continue;
+        } else {
+            begins = 0;
+            for (long i = 1; begins != round && begins != OVER; i++) {
+                begins = __atomic_load_n(go, __ATOMIC_ACQUIRE);
+                if (i % 1000 == 0)
+                    sched_yield();
+            }
+        }
+        if (begins == OVER)
+            break;
+        /* Stores leave a processor in order, and these take a while. */
+        for (long i = 0; i < 8; i++)
+            cold[(round * 8 + i) * 7919 % COLD] = round;
+        __atomic_store_n(there, round, __ATOMIC_RELAXED);
+        shmem_quiet();
+        long mine = shmem_long_g(word, me);
+        if (me == 1) {
+            there[16] = mine;
+            __atomic_store_n(there + 24, round, __ATOMIC_RELEASE);
+            continue;
+        }
+        for (long i = 1; __atomic_load_n(done, __ATOMIC_ACQUIRE) != round; i++)
+            if (i % 1000 == 0)
+                sched_yield();
+        stale += mine != round && *got != round;
+    }
+    if (there)
+        sched_setaffinity(0, sizeof processors, &processors);
+    free((void *)cold);
+    shmem_barrier_all();
+    return stale;
+}
+
 /* quiet and fence with nothing to order, many times, and on a context without operations. */
 static void idle(void)
 {
@@ -151,11 +222,12 @@ static void idle(void)
 
 int main(void)
 {
-    static long static_words[MAX_PES];
+    static long static_words[MAX_PES], static_lines[32] __attribute__((aligned(64)));
     check_begin();
     CHECK_EQ(shmem_ctx_create(0, &ctx), 0);
     mailbox *heap_box = heap_block(sizeof *heap_box);
     long *heap_words = heap_block(sizeof static_words);
+    long *heap_lines = heap_block(sizeof static_lines);
     exchange(&static_box);
     exchange(heap_box);
     overwrite(static_words);
@@ -164,8 +236,13 @@ int main(void)
     third_party(heap_words);
     stores(static_words);
     stores(heap_words);
+    if (pes > 1) {
+        CHECK_EQ(stale_rounds(static_lines), 0);
+        CHECK_EQ(stale_rounds(heap_lines), 0);
+    }
     idle();
     shmem_ctx_destroy(ctx);
+    shmem_free(heap_lines);
     shmem_free(heap_words);
     shmem_free(heap_box);
     return check_end("ordering");
