@@ -136,6 +136,12 @@ impl Direct {
         unsafe { self.near.get(self.world, self.offset, dest, bytes) }
     }
 
+    /// Whether a signal can be set now: otherwise what comes before it goes the long way, too.
+    #[inline(always)]
+    fn can_signal(&self) -> bool {
+        self.near.can_signal(self.world, self.offset)
+    }
+
     /// Sets a signal, behind all that was put before; whether it has.
     #[inline(always)]
     fn signal(&self, value: u64) -> bool {
@@ -428,6 +434,7 @@ unsafe extern "C" fn put_signal(
         && !source.is_null()
         && let Some(target) = Direct::find(ctx, dest, bytes, pe)
         && let Some(flag) = Direct::find(ctx, sig_addr.cast(), size_of::<u64>(), pe)
+        && flag.can_signal()
         // SAFETY: by the specification it is readable.
         && unsafe { target.put(source.cast(), bytes) }
         && flag.signal(signal)
