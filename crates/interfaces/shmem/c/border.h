@@ -41,6 +41,13 @@ static inline const char *farside_shmem_called(const char *call, void *address)
     return call;
 }
 
+/* The bytes of some elements. More than there can be is more than any object has. */
+static inline size_t total(size_t element, size_t nelems)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(element, nelems, &bytes) ? SIZE_MAX : bytes;
+}
+
 /* The low bytes of a word that holds a value, and the value that a word holds. */
 #define TO_WORD(word, value) \
     uint64_t word = 0; \

@@ -39,7 +39,7 @@ SHMEM(void, sync, (int PE_start, int logPE_stride, int PE_size, long *pSync))
         (shmem_team_t team, type *dest, const type *source, size_t nelems, int PE_root)) \
     { \
         TEAM_GROUP(team); \
-        return farside_shmem_broadcast(&group, dest, source, (bytes) * nelems, PE_root, \
+        return farside_shmem_broadcast(&group, dest, source, total(bytes, nelems), PE_root, \
             CALL(name)); \
     }
 
@@ -47,7 +47,7 @@ SHMEM(void, sync, (int PE_start, int logPE_stride, int PE_size, long *pSync))
     SHMEM(int, name, (shmem_team_t team, type *dest, const type *source, size_t nelems)) \
     { \
         TEAM_GROUP(team); \
-        return farside_shmem_##op(&group, dest, source, (bytes) * nelems, CALL(name)); \
+        return farside_shmem_##op(&group, dest, source, total(bytes, nelems), CALL(name)); \
     }
 
 #define ALLTOALLS(name, type, bytes) \
@@ -79,7 +79,7 @@ ALLTOALLS(alltoallsmem, void, 1)
         int logPE_stride, int PE_size, long *pSync)) \
     { \
         ACTIVE_SET_GROUP(); \
-        farside_shmem_broadcast(&group, dest, source, (size_t) bytes * nelems, PE_root, \
+        farside_shmem_broadcast(&group, dest, source, total(bytes, nelems), PE_root, \
             CALL(name)); \
     }
 OLD_BROADCAST(broadcast32, 4)
@@ -90,7 +90,7 @@ OLD_BROADCAST(broadcast64, 8)
         int logPE_stride, int PE_size, long *pSync)) \
     { \
         ACTIVE_SET_GROUP(); \
-        farside_shmem_##op(&group, dest, source, (size_t) bytes * nelems, CALL(name)); \
+        farside_shmem_##op(&group, dest, source, total(bytes, nelems), CALL(name)); \
     }
 OLD_EXCHANGE(collect32, 4, collect)
 OLD_EXCHANGE(collect64, 8, collect)

@@ -83,8 +83,8 @@ static void transfer_blocks(transfer *move, shmem_ctx_t ctx, void *dest, const v
     for (size_t i = 0; i < blocks.count; i++) {
         ptrdiff_t at = (ptrdiff_t) i * bytes;
         move(ctx, (char *) dest + at * blocks.dest_stride,
-             (const char *) source + at * blocks.source_stride, blocks.elements * blocks.bytes, pe,
-             call);
+             (const char *) source + at * blocks.source_stride,
+             total(blocks.bytes, blocks.elements), pe, call);
     }
 }
 

@@ -7,13 +7,13 @@
 #define COPY_DEFINITIONS(infix, type, bytes, op, mark) \
     SHMEM(void, infix##mark, (type *dest, const type *source, size_t nelems, int pe)) \
     { \
-        farside_shmem_##op##mark(SHMEM_CTX_DEFAULT, dest, source, (bytes) * nelems, pe, \
+        farside_shmem_##op##mark(SHMEM_CTX_DEFAULT, dest, source, total(bytes, nelems), pe, \
             CALL(infix##mark)); \
     } \
     SHMEM(void, ctx_##infix##mark, \
         (shmem_ctx_t ctx, type *dest, const type *source, size_t nelems, int pe)) \
     { \
-        farside_shmem_##op##mark(ctx, dest, source, (bytes) * nelems, pe, \
+        farside_shmem_##op##mark(ctx, dest, source, total(bytes, nelems), pe, \
             CALL(ctx_##infix##mark)); \
     }
 
@@ -114,13 +114,13 @@ SHMEM(long double, ctx_longdouble_g, (shmem_ctx_t ctx, const long double *source
     SHMEM(void, infix##_signal##mark, (type *dest, const type *source, size_t nelems, \
         uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)) \
     { \
-        farside_shmem_put_signal##mark(SHMEM_CTX_DEFAULT, dest, source, (bytes) * nelems, \
+        farside_shmem_put_signal##mark(SHMEM_CTX_DEFAULT, dest, source, total(bytes, nelems), \
             sig_addr, signal, sig_op, pe, CALL(infix##_signal##mark)); \
     } \
     SHMEM(void, ctx_##infix##_signal##mark, (shmem_ctx_t ctx, type *dest, const type *source, \
         size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)) \
     { \
-        farside_shmem_put_signal##mark(ctx, dest, source, (bytes) * nelems, sig_addr, signal, \
+        farside_shmem_put_signal##mark(ctx, dest, source, total(bytes, nelems), sig_addr, signal, \
             sig_op, pe, CALL(ctx_##infix##_signal##mark)); \
     }
 

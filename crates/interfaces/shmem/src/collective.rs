@@ -200,10 +200,9 @@ unsafe extern "C" fn farside_shmem_collect(
     // The members' lengths may differ.
     let done = it.together(Moved::AllGather(0), |team, context| {
         let lengths = team.all_gather(&[bytes as u64])?;
+        all = lengths.iter().fold(0u64, |sum, &length| sum.saturating_add(length)) as usize;
+        let (region, offset) = it.find(dest, all);
         let before: u64 = lengths[..it.team.index].iter().sum();
-        let total: u64 = lengths.iter().sum();
-        all = total as usize;
-        let (region, offset) = it.find(dest, total as usize);
         // SAFETY: by the specification it is readable.
         let data = unsafe { bytes_of(source, bytes) };
         it.put_to_all(context, data, (region, offset + before))

@@ -301,9 +301,9 @@ unsafe extern "C" fn farside_shmem_put_nbi(
     if is_nothing(ctx, bytes, pe, call) {
         return;
     }
+    let target = Target::new(ctx, dest, bytes, pe, call);
     // SAFETY: as above.
     let data = unsafe { readable(source, bytes, call) };
-    let target = Target::new(ctx, dest, bytes, pe, call);
     target.uses(source, bytes, false, false);
     // What is short is copied faster than it is kept track of.
     if bytes <= 64 || target.region.memory.near(target.rank).is_some() {
