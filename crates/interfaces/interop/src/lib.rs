@@ -19,7 +19,7 @@ use farside::raw::{Extent, Memory};
 use farside::{Error, Rank, Result, Team};
 use farside_pager::HeldWrites;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous};
+use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, mmap_anonymous};
 
 pub use blocks::Blocks;
 pub use call_site::{CallSite, PLACES};
@@ -37,6 +37,25 @@ pub unsafe fn map_at(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()> {
     // SAFETY: by the caller's promise.
     let mapped = unsafe { map_again(memory, bytes, at) };
     mapped.map_err(|error| no_second_address(at, bytes, error))
+}
+
+/// Freed blocks of at least so many bytes give their pages back.
+const PAGES_BACK: u64 = 1 << 20;
+
+/// Gives the pages of a freed block of shared memory back to the system, if the block is large. If
+/// the kernel refuses, they stay.
+///
+/// # Safety
+///
+/// Nothing may use the bytes: they read as zero afterwards, or as before.
+pub unsafe fn give_pages_back(block: *mut u8, bytes: u64) {
+    let page = page_bytes();
+    let first = block.map_addr(|address| address.next_multiple_of(page));
+    let pages = (block.addr() + bytes as usize).saturating_sub(first.addr()) / page * page;
+    if bytes >= PAGES_BACK && pages > 0 {
+        // SAFETY: by the caller's promise.
+        let _ = unsafe { rustix::mm::madvise(first.cast(), pages, Advice::LinuxRemove) };
+    }
 }
 
 /// Maps the first `bytes` bytes of this rank's part a second time, without allocating memory.

@@ -3,14 +3,14 @@
 use std::ffi::c_void;
 use std::ptr;
 
+use farside_interop::give_pages_back;
+
 use crate::context;
 use crate::exit::{self, Call, OrExit};
-use crate::heap::{ALIGN_MAX, Heap, PAGE};
+use crate::heap::{ALIGN_MAX, Heap};
 use crate::runtime::{Runtime, runtime};
 use crate::team;
 
-/// Freed blocks of at least so many bytes give their pages back.
-const PAGES_BACK: u64 = 1 << 20;
 /// What any type is aligned to, and more.
 const ALIGN: usize = 64;
 
@@ -56,13 +56,8 @@ fn release(runtime: &Runtime, address: usize, call: Call) {
         exit::end(call, &format!("no block of the symmetric heap begins at address {address:#x}"));
     };
     runtime.regions.remove_block(address);
-    if bytes >= PAGES_BACK {
-        let first = address.next_multiple_of(PAGE as usize);
-        let pages = (address + bytes as usize - first) / PAGE as usize * PAGE as usize;
-        let first = ptr::with_exposed_provenance_mut::<c_void>(first);
-        // SAFETY: the block is free, so nothing uses its pages. If the kernel refuses, they stay.
-        unsafe { libc::madvise(first, pages, libc::MADV_REMOVE) };
-    }
+    // SAFETY: the block is free, so nothing uses its pages.
+    unsafe { give_pages_back(ptr::with_exposed_provenance_mut(address), bytes) };
 }
 
 #[unsafe(no_mangle)]

@@ -16,7 +16,7 @@ use crate::region::{Holds, Regions};
 
 /// The first chunk, if the environment says nothing.
 const FIRST_CHUNK: u64 = 64 << 20;
-pub(crate) const PAGE: u64 = 4096;
+const PAGE: u64 = 4096;
 /// The largest alignment of a block, and where the heap begins if nothing is in the way.
 pub(crate) const ALIGN_MAX: u64 = 1 << 30;
 const HEAP_START: usize = 0x5000_0000_0000;
