@@ -29,7 +29,6 @@ struct farside_mpi_host {
 };
 int farside_mpi_start(const struct farside_mpi_host *host);
 int farside_mpi_finish(void);
-int farside_mpi_is_near(int rank);
 int farside_mpi_node(void);
 int farside_mpi_is_crowded(void);
 void farside_mpi_allow_others(void);
@@ -42,6 +41,7 @@ int farside_mpi_take(uint64_t bytes, uint64_t align, void **block);
 void farside_mpi_heap(const void **first, uint64_t *bytes);
 int farside_mpi_give(const void *block);
 int farside_mpi_offset(const void *address, uint64_t bytes, uint64_t *offset);
+/* Null if loads and stores do not reach it. */
 void *farside_mpi_address(int rank, uint64_t offset);
 
 /* Communicators. */

@@ -331,7 +331,7 @@ static int allocate(struct offer *offer, MPI_Aint size, MPI_Aint unit, void *bas
 static bool all_near(const struct communicator *communicator)
 {
     for (int i = 0; i < communicator->size; i++)
-        if (!farside_mpi_is_near(communicator->world_ranks[i]))
+        if (farside_mpi_address(communicator->world_ranks[i], 0) == NULL)
             return false;
     return true;
 }
@@ -349,8 +349,9 @@ static int allocate_shared(struct offer *offer, MPI_Aint size, MPI_Aint unit, vo
     struct communicator *communicator = offer->communicator;
     check_size(offer, size, unit);
     if (offer->error == MPI_SUCCESS && !all_near(communicator))
-        refuse(offer, MPI_ERR_RMA_SHARED, "members are on several nodes: split the communicator "
-                                          "with MPI_COMM_TYPE_SHARED");
+        refuse(offer, MPI_ERR_RMA_SHARED,
+               "loads and stores do not reach the memory of all members: split the communicator "
+               "with MPI_COMM_TYPE_SHARED");
     if (info_is(offer->info, "alloc_shared_noncontig", "true")) {
         take(offer, (uint64_t)(size > 0 ? size : 0));
     } else {

@@ -8,12 +8,11 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use farside::fabric::Mapped;
 use farside::raw::Memory;
 use farside::{Rank, Result, World};
-use farside_interop::Blocks;
+use farside_interop::{Blocks, give_pages_back};
 
-/// Freed blocks of at least so many bytes give their pages back.
-const PAGES_BACK: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 /// The smallest heap that is worth having.
 const LEAST: u64 = 64 << 20;
@@ -23,6 +22,8 @@ pub(crate) struct Heap {
     pub(crate) base: NonNull<u8>,
     pub(crate) bytes: u64,
     blocks: RefCell<Blocks>,
+    /// Parts of other ranks that the program has addresses in, although nothing here is near.
+    mapped: RefCell<Vec<(Rank, Mapped)>>,
 }
 
 impl Heap {
@@ -35,7 +36,7 @@ impl Heap {
                     let bytes = memory.bytes(world.rank())?;
                     let blocks = RefCell::new(Blocks::new(bytes));
                     let base = memory.base();
-                    return Ok(Heap { memory, base, bytes, blocks });
+                    return Ok(Heap { memory, base, bytes, blocks, mapped: RefCell::default() });
                 }
                 // What is refused to one is refused to all.
                 Err(_) if bytes > LEAST => bytes = (bytes / 2).next_multiple_of(PAGE).max(LEAST),
@@ -61,20 +62,22 @@ impl Heap {
     pub(crate) fn give(&self, address: *const c_void) -> bool {
         let Some(offset) = self.offset_of(address, 0) else { return false };
         let Some(bytes) = self.blocks.borrow_mut().give(offset) else { return false };
-        let first = offset.next_multiple_of(PAGE);
-        let pages = (offset + bytes).saturating_sub(first) / PAGE * PAGE;
-        if bytes >= PAGES_BACK && pages > 0 {
-            let first = self.base.as_ptr().wrapping_add(first as usize).cast();
-            // SAFETY: the block is free, so nothing uses its pages. If the kernel refuses, they
-            // stay.
-            unsafe { libc::madvise(first, pages as usize, libc::MADV_REMOVE) };
-        }
+        // SAFETY: the block is free, so nothing uses its pages.
+        unsafe { give_pages_back(address.cast_mut().cast(), bytes) };
         true
     }
 
-    /// Returns where a rank's part begins in this process, if loads and stores reach it.
-    pub(crate) fn near(&self, rank: Rank) -> Option<NonNull<u8>> {
-        self.memory.near(rank)
+    /// Returns where a rank's part begins in this process, for loads and stores of the program:
+    /// also in a job whose operations somebody sees, where none of this library's are near.
+    pub(crate) fn near(&self, world: &World, rank: Rank) -> Option<NonNull<u8>> {
+        let is_known = |known: &&(Rank, Mapped)| known.0 == rank;
+        let known = self.mapped.borrow().iter().find(is_known).map(|known| known.1.base());
+        self.memory.near(rank).or(known).or_else(|| {
+            let mapped = world.fabric().map(rank, self.memory.segment()).ok()??;
+            let base = mapped.base();
+            self.mapped.borrow_mut().push((rank, mapped));
+            Some(base)
+        })
     }
 }
 

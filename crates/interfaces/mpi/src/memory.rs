@@ -78,7 +78,7 @@ unsafe extern "C" fn farside_mpi_offset(
 extern "C" fn farside_mpi_address(rank: c_int, offset: u64) -> *mut c_void {
     let mut address = ptr::null_mut();
     with(|runtime| {
-        if let Some(base) = runtime.heap().near(Rank(rank as u32)) {
+        if let Some(base) = runtime.heap().near(&runtime.world, Rank(rank as u32)) {
             address = base.as_ptr().wrapping_add(offset as usize).cast();
         }
         Ok(())

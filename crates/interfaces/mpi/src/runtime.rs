@@ -192,16 +192,6 @@ fn mark(world: &World) -> u64 {
     u64::from(world.rank().0) + 1
 }
 
-/// Returns whether loads and stores reach the memory of a rank of the world that the job has given
-/// out.
-#[unsafe(no_mangle)]
-extern "C" fn farside_mpi_is_near(rank: c_int) -> c_int {
-    let Some(runtime) = if_running() else { return 0 };
-    let world = &runtime.world;
-    let is_near = |rank| world.topology().same_node(Rank(rank), world.rank());
-    c_int::from(u32::try_from(rank).is_ok_and(|rank| rank < world.size() && is_near(rank)))
-}
-
 /// Returns whether the ranks of this node outnumber its processors.
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_is_crowded() -> c_int {

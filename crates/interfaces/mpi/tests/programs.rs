@@ -273,6 +273,17 @@ fn open_mpi_with_the_service() {
     }
 }
 
+/// Where somebody sees all operations, here a fault that never comes, no memory is near.
+#[test]
+fn open_mpi_in_seen_jobs() {
+    const SEEN: &[&str] = &["FARSIDE_TEST_FAULT=operation:1000000000@0"];
+    if OpenMpi.is_here() {
+        for source in ["errors.c", "shared.c", "windows.c"] {
+            with_library(OpenMpi, 3, SEEN).is_well(source);
+        }
+    }
+}
+
 /// MPICH's ranks never give up their processors, so there are but two of them.
 #[test]
 fn mpich_on_one_node() {
