@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use farside::{Context, Error, Place, Rank, Result};
+use farside::{Context, Error, Place, Rank, Result, WaitOptions};
 
 use crate::foreign::{Piece, Unreachable, Way};
 use crate::runtime::{Runtime, Service, Serving};
@@ -108,8 +108,9 @@ fn ask(runtime: &Runtime, rank: Rank, pieces: &[Piece], way: Way<'_>) -> Result<
     }
     world.fence()?;
     let asked = world.fetch_add(word(TURN), 1)? + 1;
+    // It is served whoever else is lost meanwhile, and the mailbox is in use until then.
     while world.load(word(TURN))? == asked {
-        world.relax()?;
+        world.relax_among(&[rank])?;
     }
     if world.load(word(REFUSED))? != 0 {
         let first = pieces.first().map_or(0, |piece| piece.address);
@@ -132,9 +133,10 @@ fn serve(context: &Context, control: &farside::raw::Memory, ends: &AtomicBool) {
     let me = context.rank();
     let word = |at: u64| -> Place<'_, u64> { control.at(me, at).cast() };
     while !ends.load(Ordering::SeqCst) {
-        // A time limit, should the news be lost that the job ends.
-        let slice = Duration::from_millis(200);
-        match context.wait_timeout(word(TURN), |turn| turn % 2 == 1, slice) {
+        // A time limit, should the news be lost that the job ends. Whoever else is lost, those who
+        // have asked wait for an answer.
+        let slice = WaitOptions { timeout: Some(Duration::from_millis(200)), soon: true };
+        match context.wait_among(&[me], word(TURN), |turn| turn % 2 == 1, slice) {
             Ok(_) => {}
             Err(Error::TimedOut { .. }) => continue,
             Err(_) => return,

@@ -529,6 +529,17 @@ fn a_window_without_the_dead_rank_is_freed_by_all() {
     }
 }
 
+/// A thread of a rank goes on to serve its memory when another rank has died.
+#[test]
+fn memory_is_served_after_a_death() {
+    if OpenMpi.is_here() {
+        let program = compile(OpenMpi, "death.c");
+        for (rank, said) in survivors_say(OpenMpi, 3, WITH_SERVICE, &program, "served") {
+            assert_eq!(said, "no error\n", "rank {rank}");
+        }
+    }
+}
+
 /// Runs a program whose last rank dies, and returns what each of the others has written.
 fn survivors_say(
     mpi: Mpi,
