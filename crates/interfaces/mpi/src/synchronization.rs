@@ -35,8 +35,13 @@ extern "C" fn farside_mpi_lock(window: *mut c_void, target: c_int, exclusive: c_
 extern "C" fn farside_mpi_unlock(window: *mut c_void, target: c_int) -> c_int {
     on(window, |runtime, window| {
         let target = window.rank(target)?;
+        let completed = window.complete_elsewhere(runtime, Some(target));
         // The epoch ends also if a get has failed: others wait for the lock.
-        window.gets.complete(&runtime.world, Some(target)).and(window.epochs.unlock(target))
+        window
+            .gets
+            .complete(&runtime.world, Some(target))
+            .and(window.epochs.unlock(target))
+            .and(completed)
     })
 }
 
@@ -56,7 +61,8 @@ extern "C" fn farside_mpi_lock_all(window: *mut c_void, is_shared: c_int) -> c_i
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_unlock_all(window: *mut c_void) -> c_int {
     on(window, |runtime, window| {
-        window.gets.complete(&runtime.world, None).and(window.epochs.unlock_all())
+        let completed = window.complete_elsewhere(runtime, None);
+        window.gets.complete(&runtime.world, None).and(window.epochs.unlock_all()).and(completed)
     })
 }
 
@@ -65,7 +71,9 @@ extern "C" fn farside_mpi_flush(window: *mut c_void, target: c_int) -> c_int {
     on(window, |runtime, window| {
         let target = window.rank(target)?;
         window.gets.complete(&runtime.world, Some(target))?;
-        window.epochs.flush(target)
+        runtime.world.note_stores();
+        window.epochs.flush(target)?;
+        window.complete_elsewhere(runtime, Some(target))
     })
 }
 
@@ -74,14 +82,14 @@ extern "C" fn farside_mpi_flush(window: *mut c_void, target: c_int) -> c_int {
 unsafe extern "C" fn farside_mpi_flush_near(window: *const c_void, target: c_int) -> c_int {
     // SAFETY: the border passes what `farside_mpi_window` gave and was not yet freed.
     let window = unsafe { &*window.cast::<Window>() };
-    match (if_running(), window.parts.get(target as usize)) {
-        (Some(runtime), Some(part))
-            if window.gets.is_quiet() && runtime.world.flush(part.rank).is_ok() =>
-        {
-            OK
-        }
-        _ => NOT_NEAR,
-    }
+    let (Some(runtime), Some(part)) = (if_running(), window.parts.get(target as usize)) else {
+        return NOT_NEAR;
+    };
+    runtime.world.note_stores();
+    let is_done = window.gets.is_quiet()
+        && runtime.world.flush(part.rank).is_ok()
+        && (part.owner() == part.rank || runtime.world.flush(part.owner()).is_ok());
+    if is_done { OK } else { NOT_NEAR }
 }
 
 #[unsafe(no_mangle)]
@@ -89,7 +97,9 @@ extern "C" fn farside_mpi_flush_all(window: *mut c_void) -> c_int {
     on(window, |runtime, window| {
         window.epochs.check_locked("flush_all")?;
         window.gets.complete(&runtime.world, None)?;
-        window.epochs.flush_all()
+        runtime.world.note_stores();
+        window.epochs.flush_all()?;
+        window.complete_elsewhere(runtime, None)
     })
 }
 
@@ -155,7 +165,8 @@ unsafe extern "C" fn farside_mpi_begin(
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_complete(window: *mut c_void) -> c_int {
     on(window, |runtime, window| {
-        window.gets.complete(&runtime.world, None).and(window.epochs.complete())
+        let completed = window.complete_elsewhere(runtime, None);
+        window.gets.complete(&runtime.world, None).and(window.epochs.complete()).and(completed)
     })
 }
 

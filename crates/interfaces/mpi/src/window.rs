@@ -18,6 +18,8 @@ use crate::team::CommTeam;
 pub(crate) struct Window {
     pub(crate) members: &'static [Rank],
     pub(crate) parts: Box<[Part]>,
+    /// Whether there is a part in another rank's memory than that of the member which has it.
+    is_elsewhere: bool,
     /// It has no memory of its own: it is there for the synchronization.
     pub(crate) epochs: epoch::Window<'static>,
     /// The targets that threads enter. One may have to wait for a target's lock, and then another
@@ -61,6 +63,22 @@ impl Window {
         self.entering.borrow_mut().push(target);
         let _entering = Entering { window: self, target };
         self.epochs.enter_target(target)
+    }
+
+    /// Completes what was put to a member, or to all, in memory of another rank: contiguous parts
+    /// of a shared window are the first member's. All else is in the memory of the members.
+    pub(crate) fn complete_elsewhere(&self, runtime: &Runtime, member: Option<Rank>) -> Result<()> {
+        if !self.is_elsewhere {
+            return Ok(());
+        }
+        let is_meant = |part: &&Part| {
+            part.owner() != part.rank && member.is_none_or(|member| member == part.rank)
+        };
+        self.parts
+            .iter()
+            .filter(is_meant)
+            .map(|part| runtime.world.flush(part.owner()))
+            .fold(Ok(()), Result::and)
     }
 
     /// Returns the rank in the world of a member.
@@ -143,11 +161,13 @@ unsafe extern "C" fn farside_mpi_window(
             let team: &'static CommTeam = &*team.cast::<CommTeam>();
             (team, slice::from_raw_parts(parts, team.members.len()))
         };
-        let parts = parts.iter().map(|info| Part::new(runtime, info)).collect::<Result<_>>()?;
+        let parts =
+            parts.iter().map(|info| Part::new(runtime, info)).collect::<Result<Box<[Part]>>>()?;
+        let is_elsewhere = parts.iter().any(|part| part.owner() != part.rank);
         let options = Options::new().checking(false);
         let epochs = epoch::Window::allocate(team.team(runtime), 0, options)?;
         let (entering, gets) = (RefCell::default(), Gets::default());
-        let made = Window { members: &team.members, parts, epochs, entering, gets };
+        let made = Window { members: &team.members, parts, is_elsewhere, epochs, entering, gets };
         // SAFETY: the border passes a pointer of its own.
         unsafe { window.write(ptr::from_mut(Box::leak(Box::new(made))).cast()) };
         Ok(())

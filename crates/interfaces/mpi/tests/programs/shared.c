@@ -1,5 +1,8 @@
 /* Shared and dynamic windows, and windows over communicators of every kind. */
+#define _GNU_SOURCE     /* for processors */
 #include "case.h"
+#include <sched.h>
+#include <time.h>
 
 static MPI_Win make_shared(MPI_Comm comm, MPI_Aint bytes, bool is_apart, int **base)
 {
@@ -127,6 +130,131 @@ static void shared_accumulates_and_loads(void)
     OK(MPI_Win_unlock_all(win));
     OK(MPI_Win_free(&win));
     MPI_Comm_free(&near);
+}
+
+/* All parts are memory of the first member, and what was combined with another member's is there
+ * after a flush of that one. */
+static void shared_accumulates_to_the_last(void)
+{
+    MPI_Comm near = node_comm();
+    int rank, size, *base, *last, one = 1, unit;
+    MPI_Aint bytes;
+    MPI_Comm_rank(near, &rank);
+    MPI_Comm_size(near, &size);
+    MPI_Win win = make_shared(near, 4 * sizeof(int), false, &base);
+    memset(base, 0, 4 * sizeof(int));
+    settle_in(win, near);
+    OK(MPI_Win_shared_query(win, size - 1, &bytes, &unit, &last));
+    for (int turn = 0; turn < size; turn++) {
+        OK(MPI_Win_lock_all(0, win));
+        for (int i = 1; turn == rank && i <= 50; i++) {
+            OK(MPI_Accumulate(&one, 1, MPI_INT, size - 1, 1, 1, MPI_INT, MPI_SUM, win));
+            OK(MPI_Win_flush(size - 1, win));
+            EQ(last[1], 50 * rank + i);
+        }
+        MPI_Barrier(near);
+        OK(MPI_Win_unlock_all(win));
+    }
+    OK(MPI_Win_free(&win));
+    MPI_Comm_free(&near);
+}
+
+/* Keeps this rank on one of two processors; where there are fewer, it returns false. */
+static bool stay_on(int number, cpu_set_t *before)
+{
+    cpu_set_t one;
+    if (sched_getaffinity(0, sizeof *before, before) != 0 || CPU_COUNT(before) < 2)
+        return false;
+    CPU_ZERO(&one);
+    for (int at = 0, found = 0; found <= number; at++)
+        if (CPU_ISSET(at, before) && found++ == number)
+            CPU_SET(at, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+static int complete_by_sync(int target, MPI_Win win)
+{
+    (void)target;
+    return MPI_Win_sync(win);
+}
+
+/* Two members store to each other's part at the same moment, and look at their own after a call
+ * that completes stores: one of the two finds what the other has stored. */
+static void store_and_look(int (*complete)(int target, MPI_Win win))
+{
+    enum { ROUND_MAX = 100000, TIME_S = 3, OVER = -1, LINE = 16, COLD = 8 << 20 };
+    volatile int *cold = malloc(COLD * sizeof *cold);
+    MPI_Comm near = node_comm();
+    int rank, size, *base, *theirs, unit, stale = 0;
+    MPI_Aint bytes;
+    MPI_Comm_rank(near, &rank);
+    MPI_Comm_size(near, &size);
+    MPI_Win win = make_shared(near, 4 * LINE * sizeof(int), false, &base);
+    memset(base, 0, 4 * LINE * sizeof(int));
+    settle_in(win, near);
+    OK(MPI_Win_lock_all(0, win));
+    OK(MPI_Win_shared_query(win, rank == 0 ? size - 1 : 0, &bytes, &unit, &theirs));
+    int *go = base + LINE, *found = base + 2 * LINE, *done = base + 3 * LINE;
+    time_t begin = time(NULL);
+    cpu_set_t processors;
+    bool is_first = rank == 0, takes_part = size > 1 && (is_first || rank == size - 1);
+    /* Open MPI may have bound a rank to one processor. */
+    bool stays = takes_part && stay_on(!is_first, &processors);
+    int is_ready = stays || !takes_part, are_ready;
+    MPI_Allreduce(&is_ready, &are_ready, 1, MPI_INT, MPI_MIN, near);
+    takes_part = takes_part && are_ready;
+    for (int round = 1; takes_part; round++) {
+        int begins = time(NULL) - begin < TIME_S && round < ROUND_MAX ? round : OVER;
+        if (is_first) {
+            __atomic_store_n(theirs + LINE, begins, __ATOMIC_RELEASE);
+            /* The other one takes a while to see it. */
+            for (volatile int i = 0; i < round % 256; i++)
+                continue;
+        } else {
+            begins = 0;
+            for (int i = 1; begins != round && begins != OVER; i++) {
+                begins = __atomic_load_n(go, __ATOMIC_ACQUIRE);
+                if (i % 1000 == 0)
+                    sched_yield();
+            }
+        }
+        if (begins == OVER)
+            break;
+        /* Stores leave a processor in order, and these take a while. */
+        for (long i = 0; i < 8; i++)
+            cold[(round * 8 + i) * 15838 % COLD] = round;
+        __atomic_store_n(theirs, round, __ATOMIC_RELAXED);
+        if (complete(rank, win) != MPI_SUCCESS)
+            stale++;
+        int mine = __atomic_load_n(base, __ATOMIC_RELAXED);
+        if (!is_first) {
+            theirs[2 * LINE] = mine;
+            __atomic_store_n(theirs + 3 * LINE, round, __ATOMIC_RELEASE);
+            continue;
+        }
+        for (int i = 1; __atomic_load_n(done, __ATOMIC_ACQUIRE) != round; i++)
+            if (i % 1000 == 0)
+                sched_yield();
+        stale += mine != round && *found != round;
+    }
+    if (stays)
+        sched_setaffinity(0, sizeof processors, &processors);
+    free((void *)cold);
+    EQ(stale, 0);
+    MPI_Barrier(near);
+    OK(MPI_Win_unlock_all(win));
+    OK(MPI_Win_free(&win));
+    MPI_Comm_free(&near);
+}
+
+static void shared_stores_and_syncs(void)
+{
+    store_and_look(complete_by_sync);
+}
+
+static void shared_stores_and_flushes(void)
+{
+    store_and_look(MPI_Win_flush);
 }
 
 /* A dynamic window's displacements are addresses, which its owner tells. */
@@ -398,6 +526,8 @@ static void over_crossing_communicators(void)
 static const struct test cases[] = {
     CASE(shared_contiguous), CASE(shared_apart), CASE(shared_with_mixed_sizes),
     CASE(shared_of_the_first_alone), CASE(shared_accumulates_and_loads),
+    CASE(shared_accumulates_to_the_last), CASE(shared_stores_and_syncs),
+    CASE(shared_stores_and_flushes),
     CASE(dynamic_over_every_memory), CASE(dynamic_attached_again), CASE(dynamic_with_many_pieces),
     CASE(dynamic_attached_in_an_epoch), CASE(over_self), CASE(over_halves),
     CASE(over_reversed_ranks), CASE(over_a_subset), CASE(over_a_group_of_a_few),

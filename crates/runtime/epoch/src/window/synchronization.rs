@@ -158,6 +158,7 @@ impl<'t> Window<'t> {
     /// visible to it (`MPI_Win_sync`).
     pub fn sync(&self) -> Result<()> {
         self.progress()?;
+        self.context.note_stores();
         self.context.flush(self.context.rank())
     }
 
