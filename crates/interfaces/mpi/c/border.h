@@ -135,8 +135,20 @@ static inline int done(struct window *window, const char *call, int code)
 
 static inline void count_operation(uint64_t bytes)
 {
+    if (__builtin_expect(has_threads, 0)) {
+        __atomic_fetch_add(&operations, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&bytes_moved, bytes, __ATOMIC_RELAXED);
+        return;
+    }
     operations++;
     bytes_moved += bytes;
+}
+
+/* The bytes of some elements. More than there can be is more than any window has. */
+static inline uint64_t total(const struct farside_mpi_type *type, uint64_t count)
+{
+    uint64_t bytes;
+    return __builtin_mul_overflow(type->size, count, &bytes) ? UINT64_MAX : bytes;
 }
 
 /* A member's part that this process maps, in an epoch in which it can be used at once; null if it

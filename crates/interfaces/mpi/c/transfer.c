@@ -54,7 +54,7 @@ static inline const void *find_near(const struct window *window, count_t count, 
         return NULL;
     /* What is negative is beyond the end. */
     *offset = (uint64_t)at;
-    *bytes = last->exact.size * (uint64_t)count;
+    *bytes = total(&last->exact, (uint64_t)count);
     return near->part;
 }
 
@@ -68,13 +68,23 @@ static inline bool combine_near(const struct window *window, const void *origin,
     if (near_of(window, rank) == NULL || last == NULL || last->type != type
         || !last->numbers.is_flat || count < 0)
         return false;
-    uint64_t bytes = last->numbers.size * (uint64_t)count;
+    uint64_t bytes = total(&last->numbers, (uint64_t)count);
+    if (bytes > INT64_MAX)
+        return false;
     struct farside_mpi_combination combination = { last->numbers.number, operation_of(op), fold };
     if (farside_mpi_accumulate_near(window->core, &combination, origin, result, bytes, rank, disp)
         != 0)
         return false;
     count_operation(bytes);
     return true;
+}
+
+/* The end of a call, which counts if it has done what it should. */
+static inline int counted(struct window *window, const char *name, int code, uint64_t bytes)
+{
+    if (code == 0)
+        count_operation(bytes);
+    return done(window, name, code);
 }
 
 /* A get that is waited for is over when the call returns. */
@@ -101,14 +111,13 @@ static int move(enum way way, const char *name, struct window *window, const voi
         return error;
     struct farside_mpi_buffer buffer = { (void *)origin, here, (uint64_t)origin_count };
     struct farside_mpi_at at = { rank, disp, there, (uint64_t)target_count };
-    uint64_t sent = way == PUT ? here->size * buffer.count : there->size * at.count;
-    uint64_t room = way == PUT ? there->size * at.count : here->size * buffer.count;
+    uint64_t sent = way == PUT ? total(here, buffer.count) : total(there, at.count);
+    uint64_t room = way == PUT ? total(there, at.count) : total(here, buffer.count);
     if (sent > room)
         return fail(&call, MPI_ERR_TRUNCATE, "more bytes are sent than the receiver has room for");
-    count_operation(sent);
-    return done(window, name, way == PUT ? farside_mpi_put(window->core, &buffer, &at)
-                                         : farside_mpi_get(window->core, &buffer, &at,
-                                                           way == GET));
+    int code = way == PUT ? farside_mpi_put(window->core, &buffer, &at)
+                          : farside_mpi_get(window->core, &buffer, &at, way == GET);
+    return counted(window, name, code, sent);
 }
 
 static int combine(const char *name, struct window *window, const void *origin,
@@ -137,7 +146,7 @@ static int combine(const char *name, struct window *window, const void *origin,
     if (fetches && result_type != target_type
         && (back = find_type(&call, result_type, true, &error)) == NULL)
         return error;
-    if (there->size * (uint64_t)target_count == 0)
+    if (total(there, (uint64_t)target_count) == 0)
         return MPI_SUCCESS;
     if (!is_defined(operation, there->number))
         return fail(&call, MPI_ERR_OP, "the operation is not defined for the datatype");
@@ -146,15 +155,15 @@ static int combine(const char *name, struct window *window, const void *origin,
     struct farside_mpi_buffer into = { result, back, (uint64_t)result_count };
     struct farside_mpi_at at = { rank, disp, there, (uint64_t)target_count };
     struct farside_mpi_combination combination = { there->number, operation, fold };
-    uint64_t bytes = there->size * at.count;
-    uint64_t sent = operation == NOTHING ? bytes : here->size * from.count;
+    uint64_t bytes = total(there, at.count);
+    uint64_t sent = operation == NOTHING ? bytes : total(here, from.count);
     if (sent > bytes)
         return fail(&call, MPI_ERR_TRUNCATE, "more bytes are sent than the receiver has room for");
-    if (fetches && (sent != bytes || back->size * into.count < bytes))
+    if (fetches && (sent != bytes || total(back, into.count) < bytes))
         return fail(&call, MPI_ERR_TRUNCATE, "origin, result and target have different lengths");
-    count_operation(bytes);
-    return done(window, name, farside_mpi_accumulate(window->core, &from, fetches ? &into : NULL,
-                                                     &at, &combination));
+    int code = farside_mpi_accumulate(window->core, &from, fetches ? &into : NULL, &at,
+                                      &combination);
+    return counted(window, name, code, bytes);
 }
 
 /* A request that is complete: what it stands for was done by the call itself. */
@@ -352,12 +361,11 @@ API int MPI_Compare_and_swap(const void *origin, const void *compare, void *resu
         return fail(&call, MPI_ERR_TYPE, "the datatype is neither an integer nor a logical or a "
                                          "byte");
     struct farside_mpi_at at = { rank, disp, found, 1 };
-    count_operation(found->size);
-    if (farside_mpi_compare_and_swap_near(window->core, compare, origin, result, found->size, rank,
-                                          disp) == 0)
-        return MPI_SUCCESS;
-    return done(window, call.name, farside_mpi_compare_and_swap(window->core, compare, origin,
-                                                                result, &at));
+    int code = farside_mpi_compare_and_swap_near(window->core, compare, origin, result,
+                                                 found->size, rank, disp);
+    if (code == NOT_NEAR)
+        code = farside_mpi_compare_and_swap(window->core, compare, origin, result, &at);
+    return counted(window, call.name, code, found->size);
 }
 
 /* Fortran's calls of Open MPI, and tools, use these names. */

@@ -96,7 +96,7 @@ impl<'a> Layout<'a> {
         let run = match *self.runs() {
             [run] if self.count == 1 => run,
             [run] if run.bytes as i64 == self.kind.extent => {
-                Run { offset: run.offset, bytes: run.bytes * self.count }
+                Run { offset: run.offset, bytes: run.bytes.saturating_mul(self.count) }
             }
             _ => return None,
         };
@@ -275,15 +275,13 @@ pub(crate) unsafe fn pack(base: *const u8, layout: &Layout<'_>) -> Vec<u8> {
 ///
 /// # Safety
 ///
-/// All bytes of the layout from `base` on must be writable.
+/// All bytes of the layout from `base` on must be writable; `packed` may be some of them.
 pub(crate) unsafe fn unpack(base: *mut u8, layout: &Layout<'_>, mut packed: &[u8]) {
     for run in layout.iter() {
         let bytes = packed.len().min(run.bytes as usize);
         let (now, rest) = packed.split_at(bytes);
-        // SAFETY: by the caller's promise; `packed` is memory of this library.
-        unsafe {
-            base.wrapping_offset(run.offset as isize).copy_from_nonoverlapping(now.as_ptr(), bytes);
-        }
+        // SAFETY: by the caller's promise.
+        unsafe { base.wrapping_offset(run.offset as isize).copy_from(now.as_ptr(), bytes) };
         packed = rest;
     }
 }

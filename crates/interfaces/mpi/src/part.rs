@@ -362,16 +362,16 @@ impl Target<'_> {
         if self.part.near.as_ref().is_some_and(|near| near.get_pieces(&runtime.world, get)) {
             return Ok(());
         }
+        let bytes = into.bytes().min(self.layout.bytes());
         if let Some(run) = into.contiguous()
-            && run.bytes > 0
+            && bytes > 0
         {
             let first = base.wrapping_offset(run.offset as isize);
-            let bytes = run.bytes.min(self.layout.bytes());
             // SAFETY: by the caller's promise.
             let into = unsafe { slice::from_raw_parts_mut(first, bytes as usize) };
             return self.get_packed(runtime, into);
         }
-        let mut packed = vec![0; into.bytes().min(self.layout.bytes()) as usize];
+        let mut packed = vec![0; bytes as usize];
         self.get_packed(runtime, &mut packed)?;
         // SAFETY: by the caller's promise.
         unsafe { unpack(base, into, &packed) };

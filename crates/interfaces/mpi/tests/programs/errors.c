@@ -206,6 +206,32 @@ static void far_beyond_the_window(void)
     end_locked(win, base);
 }
 
+/* Counts whose bytes would not fit into an address. */
+static void large_counts_beyond_the_window(void)
+{
+#if MPI_VERSION >= 4
+    int *base;
+    double values[4] = { 1, 2, 3, 4 }, old[4];
+    MPI_Win win = make_locked(&base);
+    MPI_Count huge = (MPI_Count)1 << 61;
+    FAILS(MPI_Put_c(values, huge, MPI_DOUBLE, right(), 0, huge, MPI_DOUBLE, win),
+          MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Get_c(values, huge, MPI_DOUBLE, right(), 0, huge, MPI_DOUBLE, win),
+          MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Accumulate_c(values, huge, MPI_DOUBLE, right(), 0, huge, MPI_DOUBLE, MPI_SUM, win),
+          MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Get_accumulate_c(values, huge, MPI_DOUBLE, old, huge, MPI_DOUBLE, right(), 0, huge,
+                               MPI_DOUBLE, MPI_SUM, win),
+          MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Put_c(values, huge, MPI_DOUBLE, right(), 0, 1, MPI_DOUBLE, win), MPI_ERR_TRUNCATE);
+    /* Room for more than there is in the window. */
+    values[0] = 0;
+    OK(MPI_Get_c(values, huge, MPI_DOUBLE, right(), 0, 1, MPI_DOUBLE, win));
+    EQ(values[0], 0);
+    end_locked(win, base);
+#endif
+}
+
 /* A datatype that reaches out of the window on either side. */
 static void types_beyond_the_window(void)
 {
@@ -508,7 +534,8 @@ static const struct test cases[] = {
     CASE(put_to_a_target_not_started), CASE(ends_of_epochs_that_never_began),
     CASE(flushes_outside_of_an_epoch), CASE(epochs_within_epochs), CASE(epochs_within_fences),
     CASE(post_within_a_post), CASE(free_within_an_epoch), CASE(ranks_that_are_none),
-    CASE(beyond_the_window), CASE(far_beyond_the_window), CASE(types_beyond_the_window),
+    CASE(beyond_the_window), CASE(far_beyond_the_window),
+    CASE(large_counts_beyond_the_window), CASE(types_beyond_the_window),
     CASE(displacements_below_zero), CASE(counts_below_zero), CASE(more_than_there_is_room_for),
     CASE(types_that_are_none), CASE(types_that_cannot_be_combined), CASE(operations_that_are_none),
     CASE(lock_types_that_are_none),
