@@ -456,9 +456,10 @@ API int MPI_Win_free(MPI_Win *win)
         code = met != 0 ? met : completed;
     }
     window->has_met = true;
-    /* What was put to a lost process, which need not be a member, and a message of the meeting that
-     * failed are errors of this member alone: the others come, or have come, to the rest, which
-     * frees the communicator with it. Its handler is called while there is a window. */
+    /* What was put to a lost process, which need not be a member, an epoch that has failed half-way
+     * and a message of the meeting that failed are errors of this member alone: the others come, or
+     * have come, to the rest, which frees the communicator with it. Its handler is called while
+     * there is a window. */
     int told = done(window, "MPI_Win_free", code);
     /* The callbacks of the program's attributes find the window as it was; after one that fails it
      * stays. */

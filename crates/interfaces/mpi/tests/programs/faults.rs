@@ -29,7 +29,7 @@ fn faults_in_open_mpi_leave_nothing_behind() {
 
 #[test]
 fn faults_with_threads_leave_nothing_behind() {
-    nothing_is_left_behind(Mpi::OpenMpi, &["allocation"], &["threads".into()]);
+    nothing_is_left_behind(Mpi::OpenMpi, &KINDS, &["threads".into()]);
 }
 
 #[test]
