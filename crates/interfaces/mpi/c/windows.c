@@ -159,6 +159,12 @@ static int compare(struct offer *offer, struct farside_mpi_part *parts)
             error = all[i].error;
     }
     free(all);
+    if (has_threads) {
+        /* One may have failed alone. The others would hear of it in the next collective of this
+         * team, but go on to collectives of MPI, and of a team that the window has to itself. */
+        int mine_or_other = error;
+        PMPI_Allreduce(&mine_or_other, &error, 1, MPI_INT, MPI_MAX, communicator->own);
+    }
     /* What is said of it is this member's own reason, if it has one. */
     return offer->error != MPI_SUCCESS ? offer->error : error;
 }
