@@ -4,8 +4,8 @@
 #[path = "faults/programs.rs"]
 mod programs;
 
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use farside::epoch::{Mode, Options as EpochOptions, Window};
@@ -257,6 +257,42 @@ fn a_window_whose_lock_has_failed_is_not_freed() {
             assert!(at > 0, "a lock takes operations");
             break;
         }
+    }
+}
+
+/// Nor do the others wait for it at a fence, or at the end of the window, while it goes on.
+#[test]
+fn a_member_whose_lock_has_failed_keeps_no_other_waiting() {
+    for has_fence in [false, true] {
+        let faults = Faults::new(Kind::Operation, Rank(1), 0);
+        let decorating = faults.clone();
+        let local = Local::new(2).expect("the environment is in order").nodes(2);
+        let local = local.decorate(move |connection| decorating.over(connection));
+        let (sender, receiver) = mpsc::channel();
+        let receiver = Mutex::new(receiver);
+        let run = |world: &World| {
+            let window = Window::allocate(world, 64, EpochOptions::new())?;
+            window.lock_all()?;
+            faults.arm(world.rank(), true);
+            // It locks the target, which is the operation that fails.
+            let put = window.put(&[1u64], Rank(0), world.rank().0.into());
+            faults.arm(world.rank(), false);
+            window.unlock_all()?;
+            assert_eq!(put.is_err(), world.rank() == Rank(1), "{put:?}");
+            let fenced = if has_fence { window.fence() } else { Ok(()) };
+            assert_eq!(fenced.is_err(), has_fence, "{fenced:?}");
+            let freed = window.free();
+            if world.rank() == Rank(0) {
+                sender.send(()).expect("the other listens");
+            } else {
+                let told = receiver.lock().expect("one rank receives").recv_timeout(DEADLINE);
+                told.map_err(|_| Error::Program("the other waits for this one".into()))?;
+            }
+            Ok(freed)
+        };
+        let freed = local.run(run).expect("nobody waits for ever");
+        let is_named = matches!(freed[0], Err(Error::PeerFailed { rank: Rank(1), .. }));
+        assert!(is_named && freed[1].is_err(), "{freed:?}");
     }
 }
 

@@ -159,6 +159,12 @@ static int compare(struct offer *offer, struct farside_mpi_part *parts)
             error = all[i].error;
     }
     free(all);
+    if (has_threads) {
+        /* One may have failed alone. The others would hear of it in the next collective of this
+         * team, but go on to collectives of MPI, and of a team that the window has to itself. */
+        int mine_or_other = error;
+        PMPI_Allreduce(&mine_or_other, &error, 1, MPI_INT, MPI_MAX, communicator->own);
+    }
     /* What is said of it is this member's own reason, if it has one. */
     return offer->error != MPI_SUCCESS ? offer->error : error;
 }
@@ -457,9 +463,10 @@ API int MPI_Win_free(MPI_Win *win)
         code = met != 0 ? met : completed;
     }
     window->has_met = true;
-    /* What was put to a lost process, which need not be a member, and a message of the meeting that
-     * failed are errors of this member alone: the others come, or have come, to the rest, which
-     * frees the communicator with it. Its handler is called while there is a window. */
+    /* What was put to a lost process, which need not be a member, an epoch that has failed half-way
+     * and a message of the meeting that failed are errors of this member alone: the others come, or
+     * have come, to the rest, which frees the communicator with it. Its handler is called while
+     * there is a window. */
     int told = done(window, "MPI_Win_free", code);
     /* The callbacks of the program's attributes find the window as it was; after one that fails it
      * stays. */

@@ -147,6 +147,9 @@ pub(crate) fn on(
     })
 }
 
+/// The call that ends a window, as errors name it.
+const FREE: &str = "MPI_Win_free";
+
 /// Makes a window of a team, each of whose members has a part. Collective over the team.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn farside_mpi_window(
@@ -210,10 +213,11 @@ extern "C" fn farside_mpi_window_complete(window: *mut c_void) -> c_int {
     on(window, |runtime, _| runtime.world.flush_all())
 }
 
-/// Meets the other members, who all want to free the window. Collective over its team.
+/// Meets the other members, who all want to free the window. Collective over its team. A member
+/// one of whose epochs has failed half-way tells the others instead.
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_window_meet(window: *mut c_void) -> c_int {
-    on(window, |_, window| window.epochs.barrier())
+    on(window, |_, window| window.epochs.meet_at_end(FREE))
 }
 
 /// Frees a window. Collective over its team. Nothing is left of it, also after an error.
@@ -226,8 +230,8 @@ unsafe extern "C" fn farside_mpi_window_free(window: *mut c_void) -> c_int {
     })
 }
 
-/// Returns 0 if the window may be freed: all its epochs are over.
+/// Returns 0 if the window may be freed: the program has ended all its epochs.
 #[unsafe(no_mangle)]
 extern "C" fn farside_mpi_window_is_idle(window: *mut c_void) -> c_int {
-    on(window, |_, window| window.epochs.check_over("MPI_Win_free"))
+    on(window, |_, window| window.epochs.check_over(FREE))
 }

@@ -172,10 +172,17 @@ impl EpochState {
         Err(Fault::StillOpen { call, open })
     }
 
-    /// Checks that an epoch of another kind may begin now: no lock is held.
+    /// Checks that no epoch could not be begun or ended as it should.
+    pub(crate) fn check_whole(&self, call: &'static str) -> Result<(), Fault> {
+        match self.is_broken.get() {
+            true => Err(Fault::StillOpen { call, open: BROKEN }),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that the program has ended all epochs in which this rank accesses others.
     pub(crate) fn check_unlocked(&self, call: &'static str) -> Result<(), Fault> {
         match () {
-            () if self.is_broken.get() => Err(Fault::StillOpen { call, open: BROKEN }),
             () if self.all_locked.get() => {
                 Err(Fault::StillOpen { call, open: "all targets are locked" })
             }

@@ -62,6 +62,18 @@ static void use(MPI_Win win, int is_dynamic)
     note(MPI_Win_free(&win));
 }
 
+/* A target is locked by the first operation on it. One that fails keeps nobody waiting: all locks
+ * are shared. So every member frees the window, whatever came of its epochs. */
+static void share(MPI_Win win)
+{
+    int next = (me + 1) % ranks, value = me;
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    note(MPI_Win_lock_all(0, win));
+    note(MPI_Put(&value, 1, MPI_INT, next, 0, 1, MPI_INT, win));
+    note(MPI_Win_unlock_all(win));
+    note(MPI_Win_free(&win));
+}
+
 static void body(void)
 {
     static int own[1024];
@@ -81,6 +93,8 @@ static void body(void)
     MPI_Comm_set_errhandler(near, MPI_ERRORS_RETURN);
     if (note(MPI_Win_allocate_shared(64, 4, MPI_INFO_NULL, near, &base, &win)) == MPI_SUCCESS)
         use(win, 1);
+    if (note(MPI_Win_allocate(64, 4, MPI_INFO_NULL, comm, &base, &win)) == MPI_SUCCESS)
+        share(win);
     MPI_Comm_free(&near);
     MPI_Comm_free(&comm);
 }

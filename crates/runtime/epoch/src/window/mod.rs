@@ -366,8 +366,9 @@ impl<'t> Window<'t> {
     /// # Errors
     ///
     /// Fails without meeting the others if an epoch of this rank is open, or has failed half-way
-    /// for another reason than a loss: somebody may wait for it, so the rank should end, and with
-    /// it their wait. Other epochs are refused then, too.
+    /// for another reason than a loss. In the second case those who come to a fence, or to the end
+    /// of the window, have an error, too; but somebody may wait for that epoch, so the rank should
+    /// end, and with it their wait. Other epochs are refused then, too.
     pub fn free(self) -> Result<()> {
         let (memory, team, ended) = self.dismantle()?;
         // The others meet this member there, whatever has come of its part so far; and why it

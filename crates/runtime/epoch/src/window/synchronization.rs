@@ -74,9 +74,22 @@ impl<'t> Window<'t> {
         }
     }
 
-    /// Checks that all epochs of this member are over, as `call` needs it.
+    /// Checks that the program has ended all epochs of this member, as `call` needs it.
     pub fn check_over(&self, call: &'static str) -> Result<()> {
-        self.check_idle(call)
+        self.state.check_unlocked(call)?;
+        if self.state.posted.borrow().is_some() {
+            return Err(Fault::StillOpen { call, open: "an exposure epoch is open" }.into());
+        }
+        Ok(())
+    }
+
+    /// Meets the other members in `call`, which ends the epochs of all. A member one of whose
+    /// epochs has failed half-way cannot wait for them, since they may wait for that epoch: it
+    /// tells those who come that it does not.
+    #[track_caller]
+    pub fn meet_at_end(&self, call: &'static str) -> Result<()> {
+        self.tell_if_broken(call)?;
+        self.barrier()
     }
 
     /// Ends a passive access epoch: all its operations are complete, here and at the target.
@@ -94,6 +107,7 @@ impl<'t> Window<'t> {
     /// locked when it is first used.
     #[track_caller]
     pub fn lock_all(&self) -> Result<()> {
+        self.context.noted(self.state.check_whole("lock_all"))?;
         self.context.noted(self.state.check_unlocked("lock_all"))?;
         self.state.end_idle_fence();
         if self.state.fenced.get() {
@@ -260,6 +274,7 @@ impl<'t> Window<'t> {
     pub fn start(&self, targets: &[Rank]) -> Result<()> {
         let purpose = Purpose::new(ActivityKind::Epoch, "start");
         let _doing = self.context.begin(purpose.of(self.memory.segment(), 0));
+        self.context.noted(self.state.check_whole("start"))?;
         self.context.noted(self.state.check_unlocked("start"))?;
         self.state.end_idle_fence();
         let targets = self.context.noted(self.group(targets))?;
@@ -330,12 +345,20 @@ impl<'t> Window<'t> {
         Ok(is_over)
     }
 
+    /// Checks that this member may meet the others in `call`. If an epoch of it has failed
+    /// half-way, they are told that it does not come.
     pub(super) fn check_idle(&self, call: &'static str) -> Result<()> {
-        self.state.check_unlocked(call)?;
-        if self.state.posted.borrow().is_some() {
-            return Err(Fault::StillOpen { call, open: "an exposure epoch is open" }.into());
+        self.check_over(call)?;
+        self.tell_if_broken(call)
+    }
+
+    fn tell_if_broken(&self, call: &'static str) -> Result<()> {
+        let Err(broken) = self.state.check_whole(call) else { return Ok(()) };
+        // Of a loss the others hear by themselves.
+        match self.context.loss_among(self.members().iter().copied()) {
+            Some(loss) => Err(loss.error()),
+            None => self.team.tell(Err(broken.into())),
         }
-        Ok(())
     }
 
     #[inline]

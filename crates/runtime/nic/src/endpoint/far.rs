@@ -19,6 +19,7 @@ use crate::node::rank_state::OUTSTANDING_MAX;
 use crate::transport::PeerAddress;
 use crate::transport::direct::Owed;
 use crate::wire::ServerId;
+use crate::wire::request::Request;
 use farside_fabric::lock::lock;
 
 /// How often a thread looks for its answer before it sleeps. Between two looks it lets others run:
@@ -316,18 +317,29 @@ impl Endpoint {
 
     /// Opens a stream to a server before the first long transfer, if packets for it are longer than
     /// the path's datagrams. One that does not come soon is not waited for: until it is there, and
-    /// where there is none, datagrams carry everything.
+    /// where there is none, datagrams carry everything. If nothing was sent to the server yet, an
+    /// empty notice tells how soon that is.
     pub(crate) fn open_stream(&self, server: ServerId, bytes: usize) {
-        if bytes < LONG_BYTES || !self.port().open_stream(server) {
+        if bytes < LONG_BYTES {
             return;
         }
+        {
+            let mut port = self.port();
+            if !port.open_stream(server) {
+                return;
+            }
+            if port.origin.round_trip_ns(server) == 0 {
+                port.origin.notify(server, &Request::Landed { count: 0 });
+                port.send(server);
+            }
+        }
         let begin = Instant::now();
-        let patience = stream_patience(self.port().origin.round_trip_ns(server));
         loop {
             let mut port = self.port();
             if !port.has_background() {
                 port.drive();
             }
+            let patience = stream_patience(port.origin.round_trip_ns(server));
             if !port.open_stream(server) || begin.elapsed() > patience {
                 return;
             }
@@ -491,8 +503,11 @@ impl Endpoint {
 }
 
 /// Returns how long a stream is waited for, over a path with this round trip; zero if none was
-/// measured.
+/// measured: until then no datagram could have been answered either.
 fn stream_patience(round_trip_ns: u64) -> Duration {
+    if round_trip_ns == 0 {
+        return STREAM_PATIENCE_MAX;
+    }
     let trips = Duration::from_nanos(round_trip_ns.saturating_mul(STREAM_ROUND_TRIPS));
     trips.clamp(STREAM_PATIENCE, STREAM_PATIENCE_MAX)
 }
@@ -503,7 +518,8 @@ mod tests {
 
     #[test]
     fn a_stream_has_time_for_its_greeting_over_a_longer_way() {
-        assert_eq!(stream_patience(0), STREAM_PATIENCE);
+        assert_eq!(stream_patience(0), STREAM_PATIENCE_MAX);
+        assert_eq!(stream_patience(1), STREAM_PATIENCE);
         assert_eq!(stream_patience(50_000_000), Duration::from_millis(200));
         assert_eq!(stream_patience(u64::MAX), STREAM_PATIENCE_MAX);
     }

@@ -58,6 +58,10 @@ impl Carrier {
     pub fn is_stream(self) -> bool {
         self != Carrier::DATAGRAM
     }
+
+    fn number(self) -> u64 {
+        self.0
+    }
 }
 
 /// The streams of an endpoint: each carries packets in order to one peer and back until it breaks.

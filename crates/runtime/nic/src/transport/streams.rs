@@ -3,11 +3,13 @@
 //!
 //! Differs:   what a stream carries are the packets of the link, with their numbers and tags. The
 //!            kernel's TCP adds segmentation, path MTU discovery, congestion control and pacing.
-//! State:     for each stream 64 KiB of what arrives, and what the socket has not taken yet.
+//! State:     for each stream 64 KiB of what arrives, and what the socket has not taken yet; one
+//!            epoll instance for all.
 //! Invariant: a stream gets packets for a peer only after a proof that it has the job's key; what
 //!            is not a frame breaks the stream, and a broken stream's packets count as lost.
-//! Cost:      one system call for each packet at either end, while both ends keep up; a poll of all
-//!            streams when those that had something have no more, and after 64 looks.
+//! Cost:      one system call for each packet at either end, while both ends keep up; one or two,
+//!            however many streams there are, when those that had something have no more, and after
+//!            64 looks.
 //! Checked:   `streams/tests.rs`, `tests/hostile_network`.
 
 mod stream;
@@ -16,15 +18,17 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
+use rustix::event::epoll::{self, CreateFlags, Event};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::sockopt;
 
 use self::stream::{GATHERED_BYTES, State, Stream};
 use super::frames::{self, Arrived, Ends};
@@ -48,6 +52,8 @@ const UNPROVEN_MAX: usize = 32;
 const ACCEPTED_AT_ONCE: u32 = 8;
 /// The time for which nobody is let in after that has failed, for want of descriptors, say.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// The number of streams that a look finds ready at most. The next look finds others first.
+const READY_AT_ONCE: usize = 64;
 /// Of so many descriptors that the process may have, streams of others take one: the process may be
 /// the program of a user, who needs the rest.
 const DESCRIPTORS_PER_STREAM: u64 = 4;
@@ -77,11 +83,17 @@ pub(super) struct TcpStreams {
     /// How often a stream was worked on.
     #[cfg(test)]
     works: AtomicU32,
+    /// How many descriptors were polled the last time.
+    #[cfg(test)]
+    polled: AtomicUsize,
 }
 
 #[derive(Default)]
 struct List {
+    /// In the order of their numbers.
     streams: Vec<Arc<Stream>>,
+    /// What all of them are waited for with; there is none before the first stream.
+    events: Option<Arc<OwnedFd>>,
     /// The latest open stream to each peer: one that has lost its end opens another.
     open: FxHashMap<SocketAddr, Arc<Stream>>,
     /// The streams that may have something, in the order of their turns.
@@ -102,6 +114,7 @@ struct List {
 impl List {
     /// Removes a stream, which nobody uses from then on. Returns its state.
     fn remove(&mut self, stream: &Arc<Stream>) -> State {
+        stream.unwatch();
         self.streams.retain(|other| !Arc::ptr_eq(other, stream));
         self.ready.retain(|other| !Arc::ptr_eq(other, stream));
         self.open.retain(|_, other| !Arc::ptr_eq(other, stream));
@@ -118,6 +131,22 @@ impl List {
             }
         }
         is_there
+    }
+
+    /// Notes which streams may have something.
+    fn note_events(&mut self) {
+        let mut room = [MaybeUninit::<Event>::uninit(); READY_AT_ONCE];
+        let Some(events) = &self.events else { return };
+        // After an error, as after none, the caller looks again.
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let Ok((found, _)) = epoll::wait(events, &mut room, Some(&now)) else { return };
+        for event in found {
+            let number = event.data.u64();
+            let at = self.streams.binary_search_by_key(&number, |it| it.carrier.number());
+            if let Some(stream) = at.ok().map(|at| self.streams[at].clone()) {
+                self.note_ready(&stream);
+            }
+        }
     }
 
     fn note_ready(&mut self, stream: &Arc<Stream>) {
@@ -148,6 +177,8 @@ impl TcpStreams {
             looks: AtomicU32::new(0),
             #[cfg(test)]
             works: AtomicU32::new(0),
+            #[cfg(test)]
+            polled: AtomicUsize::new(0),
         }
     }
 
@@ -393,8 +424,12 @@ impl TcpStreams {
     /// Adds a stream over a connected socket, or one that is being connected.
     fn add(&self, socket: TcpStream, state: State) -> Option<Arc<Stream>> {
         let mut list = lock(&self.list);
+        if list.events.is_none() {
+            list.events = Some(Arc::new(epoll::create(CreateFlags::CLOEXEC).ok()?));
+        }
         list.count += 1;
-        let stream = Arc::new(Stream::new(Carrier::stream(list.count), socket, state)?);
+        let (carrier, events) = (Carrier::stream(list.count), list.events.clone()?);
+        let stream = Arc::new(Stream::new(carrier, socket, state, events)?);
         list.expires = list.expires.into_iter().chain(stream.greeting_ends()).min();
         list.streams.push(stream.clone());
         list.note_ready(&stream);
@@ -450,20 +485,22 @@ impl TcpStreams {
     pub(super) fn poll(&self, beside: Option<&std::net::UdpSocket>, timeout: Duration) {
         let now = Instant::now();
         let late = self.expire();
-        let (streams, paused) = {
+        let (events, paused) = {
             let mut list = lock(&self.list);
             list.accepts_from = list.accepts_from.filter(|&from| from > now);
-            (list.streams.clone(), list.accepts_from)
+            (list.events.clone().filter(|_| !list.streams.is_empty()), list.accepts_from)
         };
         let listener = lock(&self.listener).clone().filter(|_| paused.is_none());
-        if beside.is_none() && listener.is_none() && streams.is_empty() {
+        if beside.is_none() && listener.is_none() && events.is_none() {
             return;
         }
-        let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(streams.len() + 2);
+        let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(3);
         fds.extend(beside.map(|socket| PollFd::new(socket, PollFlags::IN)));
         let own = fds.len();
         fds.extend(listener.as_ref().map(|listener| PollFd::new(&**listener, PollFlags::IN)));
-        fds.extend(streams.iter().map(|stream| PollFd::new(&stream.socket, stream.awaits())));
+        fds.extend(events.as_ref().map(|events| PollFd::new(&**events, PollFlags::IN)));
+        #[cfg(test)]
+        self.polled.store(fds.len(), Ordering::Relaxed);
         let due = late.into_iter().chain(paused).min();
         let timeout = due.map_or(timeout, |due| timeout.min(due.duration_since(now)));
         let timeout = Timespec {
@@ -477,29 +514,15 @@ impl TcpStreams {
         if fds[own..].iter().any(is_ready) {
             self.is_hot.store(true, Ordering::Relaxed);
         }
-        let first = own + usize::from(listener.is_some());
-        let ready = streams.iter().zip(&fds[first..]).filter(|(_, fd)| is_ready(fd));
-        let mut list = lock(&self.list);
-        ready.for_each(|(stream, _)| list.note_ready(stream));
-        drop(list);
+        let has_events = events.is_some() && fds.last().is_some_and(is_ready);
         drop(fds);
+        if has_events {
+            lock(&self.list).note_events();
+        }
         if is_called {
             self.accept();
         }
         self.expire();
-    }
-
-    /// Begins to connect to a server.
-    fn connect(&self, peer: SocketAddr) -> Option<TcpStream> {
-        let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).ok()?;
-        // The server takes replies to where the stream comes from: the node's address.
-        rustix::net::bind(&socket, &SocketAddr::new(self.address.ip(), 0)).ok()?;
-        match rustix::net::connect(&socket, &peer) {
-            Ok(()) | Err(Errno::INPROGRESS) => Some(TcpStream::from(socket)),
-            Err(_) => None,
-        }
     }
 }
 
@@ -513,6 +536,9 @@ impl Streams for TcpStreams {
         let PeerAddress::Socket(peer) = peer else { return false };
         // One that nobody has used for long is or will be closed, by the peer or here.
         let now_ns = now_ns();
+        if self.open_to(peer).is_some_and(|stream| stream.idle_ns(now_ns) < STALE_NS) {
+            return false;
+        }
         let is_stale = |stream: &&Arc<Stream>| {
             stream.idle_ns(now_ns) >= STALE_NS && *lock(&stream.state) == State::Open(peer)
         };
@@ -534,8 +560,8 @@ impl Streams for TcpStreams {
                 }
             }
         }
-        let stream = self.connect(peer);
-        let added = stream.and_then(|socket| self.add(socket, State::Connecting(peer)));
+        let socket = stream::connect(self.address.ip(), peer);
+        let added = socket.and_then(|socket| self.add(socket, State::Connecting(peer)));
         if added.is_none() {
             lock(&self.list).failed.push((peer, Instant::now()));
         }

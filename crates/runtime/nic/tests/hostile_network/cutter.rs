@@ -20,7 +20,12 @@ pub(crate) struct Cuts {
     pub(crate) bytes_max: u64,
     /// In so many of a hundred streams, a bit is damaged where it is cut, and it lives on.
     pub(crate) damaged_pct: u64,
+    /// The time until a stream reaches its server.
+    pub(crate) delay: Duration,
 }
+
+pub(crate) const NO_CUTS: Cuts =
+    Cuts { bytes_max: u64::MAX / 4, damaged_pct: 0, delay: Duration::ZERO };
 
 #[derive(Default)]
 struct Shared {
@@ -68,12 +73,18 @@ impl Cutter {
 
     pub(crate) fn stop(&self) -> Passed {
         self.shared.stop.store(true, Ordering::SeqCst);
+        self.passed()
+    }
+
+    pub(crate) fn passed(&self) -> Passed {
         let (streams, passed) = (&self.shared.streams, &self.shared.passed);
         Passed { streams: streams.load(Ordering::SeqCst), bytes: passed.load(Ordering::SeqCst) }
     }
 }
 
 fn pass(shared: &Arc<Shared>, client: TcpStream, from: IpAddr, server: SocketAddr, cuts: Cuts) {
+    // sleep: this is how long the way is.
+    std::thread::sleep(cuts.delay);
     let Some(onward) = connect(from, server) else { return };
     client.set_nonblocking(false).unwrap();
     for (mut read, mut write) in

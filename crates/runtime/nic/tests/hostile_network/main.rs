@@ -106,7 +106,10 @@ fn every_operation_survives_a_bad_network() {
     // Where every fifth datagram gets lost and every tenth is damaged, half of all requests have to
     // be repeated.
     let (rounds, pct) = if is_long() { (12_500, 20) } else { (60, 10) };
-    relay.trouble(Trouble { lost_pct: pct, repeated_pct: pct, damaged_pct: pct / 2, late_pct: 20 });
+    let (lost_pct, repeated_pct, damaged_pct) = (pct, pct, pct / 2);
+    let trouble =
+        Trouble { lost_pct, repeated_pct, damaged_pct, late_pct: 20, ..Trouble::default() };
+    relay.trouble(trouble);
     run(&servers, Duration::from_secs(if is_long() { 5000 } else { 300 }), |world| {
         work::rounds(world, |round| Ok(round < rounds))
     });

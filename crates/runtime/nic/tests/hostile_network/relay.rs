@@ -25,6 +25,8 @@ pub(crate) struct Trouble {
     pub(crate) damaged_pct: u64,
     /// Later than those sent after it.
     pub(crate) late_pct: u64,
+    /// The time that every other one takes.
+    pub(crate) delay: Duration,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -184,6 +186,9 @@ impl Passing {
                 self.seen.late += 1;
                 let when = Instant::now() + Duration::from_micros(self.next() % 5000);
                 self.waiting.push(Reverse((when, via, to, copy)));
+            } else if !trouble.delay.is_zero() {
+                self.seen.passed += 1;
+                self.waiting.push(Reverse((Instant::now() + trouble.delay, via, to, copy)));
             } else {
                 self.seen.passed += 1;
                 let _ = self.sockets[via].1.send_to(&copy, to);

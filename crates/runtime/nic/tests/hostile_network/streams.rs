@@ -7,7 +7,7 @@ use std::time::Duration;
 use farside_fabric::{Rank, Result};
 use farside_rma::World;
 
-use crate::cutter::{Cuts, Cutter};
+use crate::cutter::{Cuts, Cutter, NO_CUTS};
 use crate::relay::Trouble;
 
 /// Longer than a frame, and not a multiple of it.
@@ -57,8 +57,9 @@ fn work(world: &World, rounds: u64) -> Result<()> {
 fn long_transfers_survive_streams_that_break() {
     let rounds = if crate::is_long() { 3_000 } else { 12 };
     let (servers, relay) = crate::servers_within(2, Some(1432)).unwrap();
-    relay.trouble(Trouble { lost_pct: 5, repeated_pct: 5, damaged_pct: 2, late_pct: 10 });
-    let cuts = Cuts { bytes_max: 2 << 20, damaged_pct: 25 };
+    let (lost_pct, repeated_pct, damaged_pct, late_pct) = (5, 5, 2, 10);
+    relay.trouble(Trouble { lost_pct, repeated_pct, damaged_pct, late_pct, ..Trouble::default() });
+    let cuts = Cuts { bytes_max: 2 << 20, damaged_pct: 25, ..NO_CUTS };
     let cutter = Cutter::start(&crate::addresses(&servers), crate::mirror, cuts);
     crate::run(&servers, Duration::from_secs(if crate::is_long() { 5000 } else { 300 }), |world| {
         work(world, rounds)
@@ -76,7 +77,7 @@ fn a_long_transfer_goes_on_by_other_streams_where_fragments_are_dropped() {
     let (servers, relay) = crate::servers_within(5, Some(1432)).unwrap();
     relay.lose_longer_than(1432);
     // The transfer is longer than what any stream carries.
-    let cuts = Cuts { bytes_max: LENGTH as u64 * 4, damaged_pct: 0 };
+    let cuts = Cuts { bytes_max: LENGTH as u64 * 4, ..NO_CUTS };
     let cutter = Cutter::start(&crate::addresses(&servers), crate::mirror, cuts);
     crate::run(&servers, Duration::from_secs(60), |world| {
         let area = world.window::<u64>(LENGTH)?;
@@ -94,6 +95,37 @@ fn a_long_transfer_goes_on_by_other_streams_where_fragments_are_dropped() {
     let _ = relay.stop();
 }
 
+/// The port has sent nothing before, and knows nothing of the way. A machine that is busy may let
+/// the stream be late all the same, but not every time.
+#[test]
+fn the_first_long_transfer_over_a_long_way_goes_by_a_stream() {
+    const LENGTH: usize = 1 << 17;
+    const TRIES: usize = 5;
+    let delay = Duration::from_millis(100);
+    let (servers, relay) = crate::servers_within(7, Some(1432)).unwrap();
+    let cuts = Cuts { delay, ..NO_CUTS };
+    let cutter = Cutter::start(&crate::addresses(&servers), crate::mirror, cuts);
+    crate::run(&servers, Duration::from_secs(60), |world| {
+        let area = world.window::<u64>(LENGTH)?;
+        if world.rank() == Rank(0) {
+            relay.trouble(Trouble { delay, ..Trouble::default() });
+            let (mut contexts, known) = (Vec::new(), relay.places().len());
+            while contexts.len() < TRIES && cutter.passed().bytes < 8 * LENGTH as u64 {
+                let context = world.context()?;
+                let at = area.at(Rank(world.size() - 1), 0);
+                context.put_nb(vec![1; LENGTH], at)?.wait()?;
+                contexts.push(context);
+            }
+            relay.trouble(Trouble::default());
+            let asked = relay.places().len() - known;
+            assert!(asked >= contexts.len(), "a port has not asked how long the way is");
+        }
+        world.barrier()
+    });
+    assert!(cutter.stop().bytes >= 8 * LENGTH as u64, "datagrams have carried all transfers");
+    let _ = relay.stop();
+}
+
 #[test]
 fn where_no_stream_can_be_opened_datagrams_carry_everything() {
     // The relay passes on datagrams only.
@@ -106,8 +138,7 @@ fn where_no_stream_can_be_opened_datagrams_carry_everything() {
 #[test]
 fn a_stream_without_the_key_gets_nothing_and_keeps_nobody_from_working() {
     let (servers, relay) = crate::servers_within(4, Some(1432)).unwrap();
-    let cuts = Cuts { bytes_max: u64::MAX / 4, damaged_pct: 0 };
-    let cutter = Cutter::start(&crate::addresses(&servers), crate::mirror, cuts);
+    let cutter = Cutter::start(&crate::addresses(&servers), crate::mirror, NO_CUTS);
     let place = crate::addresses(&servers)[1];
     let strangers: Vec<TcpStream> = (0..100).filter_map(|at| stranger(place, at)).collect();
     crate::run(&servers, Duration::from_secs(300), |world| work(world, 3));

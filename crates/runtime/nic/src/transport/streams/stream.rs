@@ -1,15 +1,17 @@
 //! One TCP stream: its socket, how far its greeting has come, and what its socket has not taken.
 
 use std::io::IoSlice;
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd as _;
-use std::sync::Mutex;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::event::PollFlags;
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sendmsg, sockopt,
+};
 
 use super::super::frames::{self, Inbox};
 use super::super::{Carrier, tcp};
@@ -49,6 +51,8 @@ pub(super) struct Stream {
     pub(super) state: Mutex<State>,
     pub(super) inbox: Mutex<Inbox>,
     outbox: Mutex<Outbox>,
+    /// The epoll instance of all streams, which gives this one's number.
+    events: Arc<OwnedFd>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,16 +66,25 @@ pub(super) enum State {
 }
 
 /// What the socket has not taken.
-#[derive(Default)]
 struct Outbox {
     bytes: Vec<u8>,
     /// The number of bytes that it has taken meanwhile.
     gone: usize,
+    /// Whether the socket's room is an event, as it is from the start: then it is connected.
+    awaits_room: bool,
 }
 
 impl Stream {
-    pub(super) fn new(carrier: Carrier, socket: TcpStream, state: State) -> Option<Stream> {
+    /// Makes a stream, whose events are from now on among `events`.
+    pub(super) fn new(
+        carrier: Carrier,
+        socket: TcpStream,
+        state: State,
+        events: Arc<OwnedFd>,
+    ) -> Option<Stream> {
         socket.set_nonblocking(true).ok()?;
+        let number = EventData::new_u64(carrier.number());
+        epoll::add(&events, &socket, number, EventFlags::IN | EventFlags::OUT).ok()?;
         // Without these the stream works as well, only slower, or it breaks later.
         let _ = sockopt::set_tcp_nodelay(&socket, true);
         let _ = tcp::set_rto_min(&socket, REPEAT_AFTER_MIN);
@@ -87,8 +100,14 @@ impl Stream {
             is_ready: AtomicBool::new(false),
             state: Mutex::new(state),
             inbox: Mutex::new(Inbox::new()),
-            outbox: Mutex::default(),
+            outbox: Mutex::new(Outbox { bytes: Vec::new(), gone: 0, awaits_room: true }),
+            events,
         })
+    }
+
+    /// Ends its events. They would not end with the socket if a child of this process has a copy.
+    pub(super) fn unwatch(&self) {
+        let _ = epoll::delete(&self.events, &self.socket);
     }
 
     pub(super) fn mark_used(&self) {
@@ -119,24 +138,13 @@ impl Stream {
         lock(&self.outbox).is_empty()
     }
 
-    pub(super) fn awaits(&self) -> PollFlags {
-        let is_connecting = matches!(*lock(&self.state), State::Connecting(_));
-        if is_connecting {
-            PollFlags::OUT
-        } else if lock(&self.outbox).is_empty() {
-            PollFlags::IN
-        } else {
-            PollFlags::IN | PollFlags::OUT
-        }
-    }
-
     /// Sends a packet as a frame. What the socket does not take waits; beyond a limit the packet is
     /// dropped. Returns false if the stream is broken.
     pub(super) fn send(&self, head: &[u8], rest: &[u8]) -> bool {
         self.mark_used();
         let frame_head = frames::frame_head(head.len() + rest.len());
         let mut outbox = lock(&self.outbox);
-        if !outbox.flush(&self.socket) {
+        if !self.flush_outbox(&mut outbox) {
             return false;
         }
         let parts = [&frame_head[..], head, rest];
@@ -154,7 +162,7 @@ impl Stream {
             outbox.bytes.extend_from_slice(&part[sent.min(part.len())..]);
             sent = sent.saturating_sub(part.len());
         }
-        true
+        self.await_room(&mut outbox)
     }
 
     /// Takes a packet that [`Stream::flush`] sends. Returns false if the stream is broken.
@@ -167,21 +175,37 @@ impl Stream {
                 .iter()
                 .for_each(|part| outbox.bytes.extend_from_slice(part));
         }
-        outbox.waiting() < GATHERED_TOTAL_BYTES || outbox.flush(&self.socket)
+        outbox.waiting() < GATHERED_TOTAL_BYTES || self.flush_outbox(&mut outbox)
     }
 
     /// Sends a challenge or a proof.
     pub(super) fn send_raw(&self, bytes: &[u8]) -> bool {
         let mut outbox = lock(&self.outbox);
         outbox.bytes.extend_from_slice(bytes);
-        outbox.flush(&self.socket)
+        self.flush_outbox(&mut outbox)
     }
 
     /// Sends what waits. Returns false if the stream is broken.
     pub(super) fn flush(&self) -> bool {
         let mut outbox = lock(&self.outbox);
         let is_connecting = matches!(*lock(&self.state), State::Connecting(_));
-        is_connecting || outbox.flush(&self.socket)
+        is_connecting || self.flush_outbox(&mut outbox)
+    }
+
+    fn flush_outbox(&self, outbox: &mut Outbox) -> bool {
+        outbox.flush(&self.socket) && self.await_room(outbox)
+    }
+
+    /// Lets the socket's room be an event exactly while something waits for it that the socket has
+    /// refused: otherwise there is always room. Returns false if the stream is broken.
+    fn await_room(&self, outbox: &mut Outbox) -> bool {
+        let awaits_room = !outbox.is_empty();
+        if std::mem::replace(&mut outbox.awaits_room, awaits_room) == awaits_room {
+            return true;
+        }
+        let number = EventData::new_u64(self.carrier.number());
+        let room = if awaits_room { EventFlags::OUT } else { EventFlags::empty() };
+        epoll::modify(&self.events, &self.socket, number, EventFlags::IN | room).is_ok()
     }
 }
 
@@ -206,6 +230,19 @@ impl Outbox {
         self.bytes.clear();
         self.gone = 0;
         true
+    }
+}
+
+/// Begins to connect to a server.
+pub(super) fn connect(from: IpAddr, server: SocketAddr) -> Option<TcpStream> {
+    let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).ok()?;
+    // The server takes replies to where the stream comes from: the node's address.
+    rustix::net::bind(&socket, &SocketAddr::new(from, 0)).ok()?;
+    match rustix::net::connect(&socket, &server) {
+        Ok(()) | Err(Errno::INPROGRESS) => Some(TcpStream::from(socket)),
+        Err(_) => None,
     }
 }
 

@@ -3,6 +3,8 @@
 use std::io::Read as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
+use rustix::io::Errno;
+
 use super::super::seal::Key;
 use super::super::udp::{UdpEndpoint, open_server};
 use super::super::{Carrier, PeerAddress, StreamSettings, TransportEndpoint as _};
@@ -223,6 +225,56 @@ fn a_busy_stream_costs_no_looks_at_idle_ones() {
     }
     let works = server.works.load(Ordering::Relaxed);
     assert!(works < 4 * PACKETS, "{works} looks for {PACKETS} packets");
+}
+
+#[test]
+fn a_look_costs_the_same_however_many_streams_there_are() {
+    let (mut server, address) = server();
+    server.open_max = || 1000;
+    let clients: Vec<TcpStreams> = (0..10).map(|_| client()).collect();
+    let polled = clients.iter().map(|client| {
+        assert!(opens(client, &server, PeerAddress::Socket(address)));
+        server.poll(None, Duration::ZERO);
+        server.polled.load(Ordering::Relaxed)
+    });
+    assert_eq!(polled.collect::<Vec<_>>(), [2; 10], "the listener, and all streams");
+}
+
+#[test]
+fn what_a_socket_has_no_room_for_goes_when_it_has() {
+    let (server, address) = server();
+    let (client, to) = (client(), PeerAddress::Socket(address));
+    assert!(opens(&client, &server, to));
+    let (mut sent, mut received) = (0, 0);
+    while client.has_room(to) {
+        assert!(client.send(address, &[1; 60_000], &[], false).is_some());
+        sent += 1;
+        assert!(sent < TRIES, "the socket takes all");
+    }
+    for _ in 0..TRIES {
+        client.poll(None, Duration::ZERO);
+        client.deliver(&mut |_, _| {});
+        server.deliver(&mut |packet, _| received += usize::from(packet.len() == 60_000));
+    }
+    assert_eq!(received, sent);
+    client.is_hot.store(false, Ordering::Relaxed);
+    client.poll(None, Duration::ZERO);
+    assert!(!client.is_hot.load(Ordering::Relaxed), "nothing waits for room any more");
+}
+
+#[test]
+fn a_closed_stream_has_no_events_although_a_child_has_a_copy_of_its_socket() {
+    let (server, address) = server();
+    let (client, to) = (client(), PeerAddress::Socket(address));
+    assert!(opens(&client, &server, to));
+    let copy = lock(&client.list).streams[0].socket.try_clone().unwrap();
+    make_idle(&client);
+    client.poll(None, Duration::ZERO);
+    assert!(opens(&client, &server, to), "it is opened again");
+    copy.shutdown(std::net::Shutdown::Both).unwrap();
+    client.is_hot.store(false, Ordering::Relaxed);
+    client.poll(None, Duration::ZERO);
+    assert!(!client.is_hot.load(Ordering::Relaxed), "it would end every sleep at once");
 }
 
 #[test]
