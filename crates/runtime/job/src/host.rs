@@ -32,7 +32,7 @@ impl Host {
     pub fn create(options: &Options) -> Result<Host> {
         if options.ranks > farside_shm::RANKS_MAX {
             let (value, limit) = (options.ranks.into(), farside_shm::RANKS_MAX.into());
-            return Err(Error::TooMuch { what: "ranks on one machine", value, limit });
+            return Err(Error::TooMuch { what: "ranks of a job", value, limit });
         }
         match options.fabric {
             Kind::Shm => {
