@@ -11,7 +11,7 @@ use farside_rma::root_bytes;
 
 use crate::enter::enter;
 use crate::nodes::Nodes;
-use crate::{Address, FABRIC, FILE, JobPlan, Kind, Options, RANK, RankLoss, Recording};
+use crate::{Address, FABRIC, FILE, FarLoss, JobPlan, Kind, Options, RANK, RankLoss, Recording};
 
 /// The variable of libfabric that says how many unexpected messages an endpoint over a connected
 /// network can hold.
@@ -176,12 +176,12 @@ impl Host {
         }
     }
 
-    /// Tells the ranks here that a rank of another node has ended without leaving, or has failed,
-    /// because of this loss.
-    pub fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
+    /// Tells the ranks here, of all together, that ranks of other nodes have ended without leaving,
+    /// or have failed.
+    pub fn note_losses(&self, losses: &[FarLoss]) {
         match &self.state {
-            State::Shm(job) => job.note_departure(rank, PeerState::Lost(how), cause),
-            State::Nodes(nodes) => nodes.note_lost(rank, how, cause),
+            State::Shm(job) => job.note_losses(losses),
+            State::Nodes(nodes) => nodes.note_losses(losses),
         }
     }
 

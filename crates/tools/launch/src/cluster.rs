@@ -22,7 +22,7 @@ use self::recording::HostRecordings;
 use self::variables::own_variables;
 use crate::channel::{Mailbox, Slot, mailbox};
 use crate::console::{Console, Patience, UNREAD};
-use crate::frames::{Interface, Task, ToLauncher, ToNode};
+use crate::frames::{Interface, LostRank, Task, ToLauncher, ToNode};
 use crate::input::{next_look_at_stdin, read_stdin};
 use crate::lines::Lines;
 use crate::policy::{Policy, later, until};
@@ -430,11 +430,11 @@ impl<'a> Cluster<'a> {
 
     /// Tells all hosts but one that ranks are lost, and the cause.
     fn tell_others(&self, node: usize, ranks: &[Rank], how: ExitCause, cause: Option<u64>) {
+        let lost = |rank: &Rank| LostRank { rank: rank.0, how, cause };
+        let lost = ToNode::Lost(ranks.iter().map(lost).collect());
         let others = self.remotes.iter().enumerate().filter(|&(other, _)| other != node);
         for (_, remote) in others.filter(|(_, remote)| remote.state < State::Done) {
-            ranks
-                .iter()
-                .for_each(|rank| remote.outbox.push(&ToNode::Lost { rank: rank.0, how, cause }));
+            remote.outbox.push(&lost);
         }
     }
 

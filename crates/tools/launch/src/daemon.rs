@@ -9,14 +9,14 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use farside_fabric::{Loss, Node, Rank};
+use farside_fabric::{Loss, Node};
 use farside_inspect::Reader;
-use farside_job::{Host, JobPlan, address};
+use farside_job::{FarLoss, Host, JobPlan, address};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use crate::channel::{Mailbox, Outbox, mailbox};
-use crate::frames::{GREETING, Interface, Task, ToLauncher, ToNode, VERSION, decode};
+use crate::frames::{GREETING, Interface, LostRank, Task, ToLauncher, ToNode, VERSION, decode};
 use crate::input::Feed;
 use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
@@ -308,7 +308,7 @@ impl Watch<'_> {
     fn hear_launcher(&mut self) -> Then {
         let arrived = self.daemon.mail.take();
         self.daemon.heard.extend(arrived);
-        for heard in std::mem::take(&mut self.daemon.heard) {
+        for heard in merged(std::mem::take(&mut self.daemon.heard)) {
             let Heard::Message(message) = heard else {
                 return Then::Leave;
             };
@@ -330,9 +330,10 @@ impl Watch<'_> {
                     None => self.daemon.outbox.push(&ToLauncher::InputClosed),
                 },
                 ToNode::InputEnd => self.feed = None,
-                ToNode::Lost { rank, how, cause } => {
+                ToNode::Lost(lost) => {
                     self.tell_places();
-                    self.host.note_lost(Rank(rank), how, cause.and_then(Loss::from_bits));
+                    let losses: Vec<FarLoss> = lost.iter().map(LostRank::loss).collect();
+                    self.host.note_losses(&losses);
                 }
                 ToNode::Look => {
                     let seen = Reader::new(self.host.memories()).read().condensed();
@@ -432,6 +433,21 @@ impl Watch<'_> {
     }
 }
 
+/// Puts losses that have come one behind the other together: the ranks are told of all at once.
+fn merged(heard: Vec<Heard>) -> Vec<Heard> {
+    let mut merged: Vec<Heard> = Vec::new();
+    for heard in heard {
+        match (merged.last_mut(), heard) {
+            (
+                Some(Heard::Message(ToNode::Lost(before))),
+                Heard::Message(ToNode::Lost(mut lost)),
+            ) => before.append(&mut lost),
+            (_, heard) => merged.push(heard),
+        }
+    }
+    merged
+}
+
 /// Returns whether this host was cut off: so many of the other nodes are silent, and the launcher
 /// has not answered the news of that for so long.
 fn is_cut_off(silent: usize, others: usize, unanswered: Option<Duration>) -> bool {
@@ -449,6 +465,8 @@ fn tell_places(is_told: &mut bool, host: &Host, outbox: &Outbox) {
 
 #[cfg(test)]
 mod tests {
+    use farside_fabric::ExitCause;
+
     use super::*;
 
     #[test]
@@ -459,5 +477,21 @@ mod tests {
         assert!(!is_cut_off(1, 2, long));
         assert!(!is_cut_off(2, 2, Some(CUT_OFF)), "there is time left");
         assert!(!is_cut_off(2, 2, None), "the launcher has answered");
+    }
+
+    #[test]
+    fn losses_that_have_come_together_are_told_together() {
+        let lost = |rank| LostRank { rank, how: ExitCause::Signal(9), cause: None };
+        let message = |ranks: &[u32]| ToNode::Lost(ranks.iter().copied().map(lost).collect());
+        let messages =
+            [message(&[1, 2]), message(&[3]), ToNode::Hearing, message(&[4]), message(&[5])];
+        let heard = messages.into_iter().map(Heard::Message).chain([Heard::Gone]).collect();
+        let message_of = |heard| match heard {
+            Heard::Message(message) => Some(message),
+            Heard::Gone => None,
+        };
+        let merged: Vec<Option<ToNode>> = merged(heard).into_iter().map(message_of).collect();
+        let expected = [message(&[1, 2, 3]), ToNode::Hearing, message(&[4, 5])];
+        assert_eq!(merged, expected.map(Some).into_iter().chain([None]).collect::<Vec<_>>());
     }
 }

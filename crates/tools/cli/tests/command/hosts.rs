@@ -208,7 +208,7 @@ fn a_host_with_another_version_is_named() {
 
 #[test]
 fn a_host_that_talks_nonsense_is_named() {
-    let greeting = format!("echo farside-node {}/10", env!("CARGO_PKG_VERSION"));
+    let greeting = format!("echo farside-node {}/11", env!("CARGO_PKG_VERSION"));
     for (nonsense, words) in
         [("\\377\\377\\377\\377x", "4294967295 bytes"), ("\\001\\000\\000\\000\\377", "decoded")]
     {
