@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use farside_fabric::tracing::Server;
@@ -166,6 +167,11 @@ impl Host {
             State::Shm(job) => job.peer_state(rank),
             State::Nodes(nodes) => nodes.peer_state(rank),
         }
+    }
+
+    /// Returns whether a rank started here has joined, whatever has become of it.
+    pub fn has_joined(&self, rank: Rank) -> bool {
+        self.memory(rank).rank_record(rank).process.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the loss because of which a rank has ended, if it has not ended by itself.

@@ -259,7 +259,7 @@ impl<'a> Cluster<'a> {
                 if number == STOPPING {
                     self.pause();
                 } else if number == ASKING && self.looks.ask() {
-                    // The hosts answer before long.
+                    // It is passed on if the hosts answer that no rank has joined.
                 } else if let Some(signal) = self.policy.asked(number) {
                     self.signal(signal);
                 }
@@ -362,7 +362,8 @@ impl<'a> Cluster<'a> {
                 }
             }
             ToLauncher::Drained { rank } => self.policy.drained(Rank(rank)),
-            ToLauncher::Seen(seen) => self.looks.answer(node, *seen),
+            ToLauncher::Seen { number, seen } => self.looks.answer(node, number, *seen),
+            ToLauncher::Joined => self.looks.note_joined(),
             ToLauncher::Places(seen) => self.looks.keep_places(node, *seen),
             ToLauncher::Recorded(part) => self.keep_part(node, *part),
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,

@@ -171,6 +171,7 @@ impl Daemon {
             lost: Vec::new(),
             reported: None,
             has_told_places: false,
+            has_told_joined: false,
         };
         watch.run()
     }
@@ -224,6 +225,7 @@ struct Watch<'a> {
     /// Since when the launcher has not answered the latest of these reports.
     reported: Option<Instant>,
     has_told_places: bool,
+    has_told_joined: bool,
 }
 
 #[derive(PartialEq, Eq)]
@@ -272,6 +274,7 @@ impl Watch<'_> {
             let before_loss = || tell_places(told, host, outbox);
             let ends = self.local_ranks.reap(&happened[..ranks], before_loss);
             self.report_silence();
+            self.tell_joined();
             for end in ends {
                 let cause = end.cause.map(Loss::to_bits);
                 self.daemon.outbox.push(&ToLauncher::Ended {
@@ -335,9 +338,9 @@ impl Watch<'_> {
                     let losses: Vec<FarLoss> = lost.iter().map(LostRank::loss).collect();
                     self.host.note_losses(&losses);
                 }
-                ToNode::Look => {
-                    let seen = Reader::new(self.host.memories()).read().condensed();
-                    self.daemon.outbox.push(&ToLauncher::Seen(Box::new(seen)));
+                ToNode::Look(number) => {
+                    let seen = Box::new(Reader::new(self.host.memories()).read().condensed());
+                    self.daemon.outbox.push(&ToLauncher::Seen { number, seen });
                 }
                 ToNode::Places => self.tell_places(),
                 ToNode::Hearing => {
@@ -358,6 +361,16 @@ impl Watch<'_> {
 
     fn tell_places(&mut self) {
         tell_places(&mut self.has_told_places, self.host, &self.daemon.outbox);
+    }
+
+    /// Tells the launcher, once, that a rank has joined.
+    fn tell_joined(&mut self) {
+        if !self.has_told_joined
+            && self.host.ranks().into_iter().any(|rank| self.host.has_joined(rank))
+        {
+            self.has_told_joined = true;
+            self.daemon.outbox.push(&ToLauncher::Joined);
+        }
     }
 
     /// Passes input on to rank 0, and says so when it has it.

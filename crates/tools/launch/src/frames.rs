@@ -42,8 +42,8 @@ pub(crate) enum ToNode {
     Lost(Vec<LostRank>),
     /// End everything, and say when it is done.
     Stop,
-    /// Say what the ranks do.
-    Look,
+    /// Say what the ranks do, in an answer with this number.
+    Look(u32),
     /// Say where the ranks are, for the last time: the job is about to be ended.
     Places,
     /// Say at once what the clock of this host shows; it was this late by the launcher's.
@@ -94,7 +94,10 @@ pub(crate) enum ToLauncher {
     Drained {
         rank: u32,
     },
-    Seen(Box<Snapshot>),
+    Seen {
+        number: u32,
+        seen: Box<Snapshot>,
+    },
     /// What its ranks did when it heard that the job fails, before they heard it.
     Places(Box<Snapshot>),
     /// Its clock has shown this when it was asked.
@@ -111,6 +114,8 @@ pub(crate) enum ToLauncher {
     /// The interface of another node is silent, and has been from the start.
     NodeUnheard(u32),
     Unheard(Vec<u32>),
+    /// The first of its ranks has joined.
+    Joined,
 }
 
 /// The loss of a rank, as it travels.
@@ -344,8 +349,9 @@ mod tests {
     #[test]
     fn a_view_of_the_largest_host_fits_and_is_whole_again() {
         let view = large_view();
-        let bytes = encode(&ToLauncher::Seen(Box::new(view.clone().condensed())));
-        let Ok(Some(ToLauncher::Seen(seen))) = decode(&mut &bytes[..]) else {
+        let bytes =
+            encode(&ToLauncher::Seen { number: 1, seen: Box::new(view.clone().condensed()) });
+        let Ok(Some(ToLauncher::Seen { seen, .. })) = decode(&mut &bytes[..]) else {
             panic!("a view of {} ranks does not fit", view.ranks.len());
         };
         assert_eq!(Snapshot::merge(vec![*seen]), view);
@@ -393,6 +399,7 @@ mod tests {
             vec(any::<u8>(), 0..100).prop_map(ToNode::Input),
             Just(ToNode::InputEnd),
             vec(lost(), 0..5).prop_map(ToNode::Lost),
+            any::<u32>().prop_map(ToNode::Look),
             Just(ToNode::Stop),
             Just(ToNode::Hearing),
             any::<u64>().prop_map(ToNode::Printed),
@@ -413,6 +420,7 @@ mod tests {
                 |(rank, how, peer_state, cause)| ToLauncher::Ended { rank, how, peer_state, cause }
             ),
             Just(ToLauncher::InputTaken),
+            Just(ToLauncher::Joined),
             Just(ToLauncher::InputClosed),
             any::<u32>().prop_map(ToLauncher::NodeLost),
             any::<u32>().prop_map(ToLauncher::NodeUnheard),

@@ -1,8 +1,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use farside_inspect::Snapshot;
+use farside_inspect::snapshot::RankView;
 use farside_job::Address;
 
+use super::looks::Reply;
 use super::partition::cut_off;
 use super::*;
 use crate::Failure;
@@ -276,4 +279,50 @@ fn a_pause_of_the_launcher_costs_no_host_its_time() {
     let later = Some(now + pause);
     assert_eq!((cluster.killed, cluster.start_deadline), (later, later));
     assert_eq!(cluster.partition.judgement_time(), later);
+}
+
+/// What a host with one rank has seen, which has joined or not.
+fn seen(is_read: bool) -> Snapshot {
+    let rank = RankView { is_read, ..RankView::default() };
+    Snapshot { ranks: vec![rank], ..Snapshot::default() }
+}
+
+#[test]
+fn who_asks_what_ranks_do_that_never_joined_signals_them_once() {
+    let mut looks = Looks::new(None);
+    assert!(looks.ask());
+    assert_eq!(looks.reply(&seen(false)), Some(Reply::PassOn));
+    // Looks for other reasons are no requests.
+    assert_eq!((looks.reply(&seen(false)), looks.reply(&seen(true))), (None, None));
+    assert_eq!(looks.next(), None);
+}
+
+#[test]
+fn hosts_that_answer_late_make_no_signal_of_a_question() {
+    let mut looks = Looks::new(None);
+    looks.note_joined();
+    assert!(looks.ask());
+    let nobody = Snapshot::default();
+    let Some(Reply::Say(said)) = looks.reply(&nobody) else { panic!("the ranks are signalled") };
+    assert_eq!(said, "no host has said within 2 s what its ranks do");
+    assert_eq!((looks.reply(&nobody), looks.next()), (None, None));
+    // The second look finds nobody, either.
+    let mut looks = Looks::new(None);
+    assert!(looks.ask());
+    assert_eq!(looks.reply(&seen(true)), None);
+    assert!(looks.next().is_some());
+    assert_eq!(looks.reply(&nobody), Some(Reply::Say(said)));
+}
+
+#[test]
+fn an_answer_to_an_earlier_look_is_none_to_this_one() {
+    let mut looks = Looks::new(None);
+    let mut number = || match looks.begin() {
+        ToNode::Look(number) => number,
+        other => panic!("{other:?}"),
+    };
+    let (first, second) = (number(), number());
+    looks.answer(0, first, seen(true));
+    looks.answer(1, second, seen(false));
+    assert_eq!(looks.take(1), Some(seen(false)));
 }
