@@ -169,7 +169,7 @@ impl Daemon {
             feed: input.map(Feed::new),
             taking: false,
             lost: Vec::new(),
-            reported: None,
+            silence: Silence::default(),
             has_told_places: false,
             has_told_joined: false,
         };
@@ -222,10 +222,39 @@ struct Watch<'a> {
     taking: bool,
     /// The nodes that were reported as silent.
     lost: Vec<u32>,
-    /// Since when the launcher has not answered the latest of these reports.
-    reported: Option<Instant>,
+    silence: Silence,
     has_told_places: bool,
     has_told_joined: bool,
+}
+
+/// The silence of the launcher.
+#[derive(Default)]
+struct Silence {
+    /// Since when the launcher has not answered the latest report of a silent node.
+    reported: Option<Instant>,
+    /// True while the launcher is stopped, as its ranks are, and answers nothing.
+    is_paused: bool,
+}
+
+impl Silence {
+    fn report(&mut self) {
+        self.reported = Some(Instant::now());
+    }
+
+    /// The launcher has said something.
+    fn hear(&mut self, message: &ToNode) {
+        self.reported = None;
+        match message {
+            ToNode::Signal(number) if *number == Signal::STOP.as_raw() => self.is_paused = true,
+            ToNode::Signal(number) if *number == Signal::CONT.as_raw() => self.is_paused = false,
+            _ => {}
+        }
+    }
+
+    /// Returns for how long the launcher has not answered a report, though it could.
+    fn time(&self) -> Option<Duration> {
+        self.reported.filter(|_| !self.is_paused).map(|since| since.elapsed())
+    }
 }
 
 #[derive(PartialEq, Eq)]
@@ -301,8 +330,7 @@ impl Watch<'_> {
             if then != Then::GoOn {
                 return Ok(then);
             }
-            let unanswered = self.reported.map(|since| since.elapsed());
-            if is_cut_off(self.lost.len(), self.host.other_nodes(), unanswered) {
+            if is_cut_off(self.lost.len(), self.host.other_nodes(), self.silence.time()) {
                 return Ok(Then::Leave);
             }
         }
@@ -315,7 +343,7 @@ impl Watch<'_> {
             let Heard::Message(message) = heard else {
                 return Then::Leave;
             };
-            self.reported = None;
+            self.silence.hear(&message);
             match message {
                 ToNode::Signal(number) => {
                     if ENDING.contains(&number) {
@@ -407,7 +435,7 @@ impl Watch<'_> {
                 let is_unheard = self.host.is_unheard(node);
                 let told = if is_unheard { ToLauncher::NodeUnheard } else { ToLauncher::NodeLost };
                 self.daemon.outbox.push(&told(node));
-                self.reported = Some(Instant::now());
+                self.silence.report();
             }
         }
     }
@@ -490,6 +518,20 @@ mod tests {
         assert!(!is_cut_off(1, 2, long));
         assert!(!is_cut_off(2, 2, Some(CUT_OFF)), "there is time left");
         assert!(!is_cut_off(2, 2, None), "the launcher has answered");
+    }
+
+    #[test]
+    fn a_launcher_that_is_stopped_need_not_answer() {
+        let mut silence = Silence::default();
+        let signal = |signal: Signal| ToNode::Signal(signal.as_raw());
+        silence.report();
+        assert!(silence.time().is_some());
+        silence.hear(&signal(Signal::STOP));
+        silence.report();
+        assert_eq!(silence.time(), None);
+        silence.hear(&signal(Signal::CONT));
+        silence.report();
+        assert!(silence.time().is_some());
     }
 
     #[test]
