@@ -91,6 +91,9 @@ struct Cluster<'a> {
     /// True if a signal asks for the end of a job that is over.
     is_hurried: bool,
     partition: Partition,
+    /// The time until which the programs that reach hosts may end, of those whose ends were heard
+    /// of together.
+    explanations_end: Option<Instant>,
     /// The time at which ranks were killed first.
     killed: Option<Instant>,
     looks: Looks,
@@ -134,6 +137,7 @@ impl<'a> Cluster<'a> {
             over: false,
             is_hurried: false,
             partition: Partition::default(),
+            explanations_end: None,
             killed: None,
             looks: Looks::new(launch.stuck_after),
             recorded: HostRecordings::new(launch, hosts)?,
@@ -300,6 +304,7 @@ impl<'a> Cluster<'a> {
         if has_input {
             self.pass_input_on();
         }
+        self.explanations_end = None;
         for news in self.mail.take() {
             self.handle_news(news);
         }

@@ -24,6 +24,9 @@ use crate::{Error, Launch};
 const ANSWER: Duration = Duration::from_secs(2);
 /// The time that hosts may take to say where their ranks are, before they are ended.
 const PLACES_TIME: Duration = Duration::from_millis(500);
+/// The time that the programs that reach hosts may take to end when their output has, all of them
+/// together: meanwhile nothing else happens.
+const EXPLANATION: Duration = Duration::from_secs(1);
 /// How old metrics become.
 const PUBLISHED: Duration = Duration::from_secs(2);
 
@@ -255,8 +258,9 @@ impl Cluster<'_> {
 
     pub(super) fn explain_end(&mut self, node: usize, why: Option<String>) -> String {
         let begun = self.begun;
+        let end = *self.explanations_end.get_or_insert_with(|| Instant::now() + EXPLANATION);
         let remote = &mut self.remotes[node];
-        let status = remote.wait(Instant::now() + Duration::from_secs(1)).map(ended);
+        let status = remote.wait(end).map(ended);
         let words = remote.words();
         match (why, status) {
             (Some(why), _) => why,

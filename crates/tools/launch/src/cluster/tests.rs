@@ -281,6 +281,31 @@ fn a_pause_of_the_launcher_costs_no_host_its_time() {
     assert_eq!(cluster.partition.judgement_time(), later);
 }
 
+/// A launcher that has reached its hosts by this command, and has heard nothing from them.
+fn reached<'a>(launch: &'a Launch, hosts: &'a Hosts, console: &'a Console) -> Cluster<'a> {
+    let mut cluster = Cluster::new(launch, hosts, console, None).unwrap();
+    cluster.start(FileLimit::default()).unwrap();
+    cluster
+}
+
+#[test]
+fn hosts_that_close_their_output_together_are_waited_for_together() {
+    let launch = Launch::new("true", 2).unwrap();
+    let hosts =
+        Hosts::parse("a,b", None).unwrap().rsh("sh -c 'exec cat >/dev/null 2>&1' {host}").unwrap();
+    let console = Console::open().unwrap();
+    let launch = launch.hosts(hosts.clone());
+    let mut cluster = reached(&launch, &hosts, &console);
+    let [first, second] = [0, 1].map(|node| {
+        let before = Instant::now();
+        let why = cluster.explain_end(node, None);
+        assert!(why.ends_with(" has closed its output"), "{why}");
+        before.elapsed()
+    });
+    cluster.finish(false);
+    assert!(second < first / 2, "{first:?}, and then {second:?}");
+}
+
 /// What a host with one rank has seen, which has joined or not.
 fn seen(is_read: bool) -> Snapshot {
     let rank = RankView { is_read, ..RankView::default() };
