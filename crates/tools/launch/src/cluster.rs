@@ -29,7 +29,7 @@ use crate::policy::{Policy, later, until};
 use crate::processes::FileLimit;
 use crate::reaper::Reaper;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
-use crate::signals::{ASKING, ENDING, STOPPING, Signals};
+use crate::signals::{self, ASKING, ENDING, STOPPING, Signals};
 use crate::{Error, Hosts, Launch, Report, Service, processes, system};
 
 /// The time that a daemon may take to report that its ranks have ended, after it was told to kill
@@ -500,9 +500,9 @@ impl<'a> Cluster<'a> {
         }
         self.over = true;
         self.remotes.iter().for_each(|remote| remote.outbox.close());
-        let deadline = Instant::now() + AFTER_CLOSE;
+        let mut deadline = Instant::now() + AFTER_CLOSE;
         while self.remotes.iter().any(|remote| remote.streams > 0) && Instant::now() < deadline {
-            if self.step_quietly(deadline).is_none() {
+            if self.step_quietly(&mut deadline).is_none() {
                 break;
             }
         }
@@ -529,7 +529,7 @@ impl<'a> Cluster<'a> {
         let mut deadline = Instant::now() + wait_max;
         let mut patience = Patience::new(self.console, true);
         while self.remotes.iter().any(|remote| remote.state < State::Done) {
-            let Some((heard, told_to_end)) = self.step_quietly(deadline) else {
+            let Some((heard, told_to_end)) = self.step_quietly(&mut deadline) else {
                 return;
             };
             let stalled = self.printer.is_busy() && !self.policy.was_cut_short();
@@ -553,14 +553,17 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Makes one step; returns whether a host has made progress, and whether a signal asks for the
-    /// end.
-    fn step_quietly(&mut self, deadline: Instant) -> Option<(bool, bool)> {
+    /// Makes one step, when there are no ranks any more; returns whether a host has made progress,
+    /// and whether a signal asks for the end. A pause costs the hosts nothing of their time.
+    fn step_quietly(&mut self, deadline: &mut Instant) -> Option<(bool, bool)> {
         self.input = Input::Closed;
         let before: Vec<(State, u32)> =
             self.remotes.iter().map(|remote| (remote.state, remote.streams)).collect();
         let parts = self.parts_recorded();
-        let signals = self.step(Some(deadline)).ok()?;
+        let signals = self.step(Some(*deadline)).ok()?;
+        if signals.contains(&STOPPING) {
+            *deadline = later(*deadline, signals::stop());
+        }
         let heard = self.remotes.iter().map(|remote| (remote.state, remote.streams)).ne(before)
             || self.parts_recorded() != parts;
         let told_to_end = signals.iter().any(|signal| ENDING.contains(signal));

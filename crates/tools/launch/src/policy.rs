@@ -156,9 +156,7 @@ impl<'a> Policy<'a> {
     /// Stops this process until a signal lets it go on, and returns how long that took. The job
     /// has no less time for it.
     pub(crate) fn pause(&mut self) -> Duration {
-        let before = Instant::now();
-        signals::stop();
-        let pause = before.elapsed();
+        let pause = signals::stop();
         self.deadline = self.deadline.map(|when| later(when, pause));
         self.ending = self.ending.map(|(when, signal)| (later(when, pause), signal));
         self.untold.iter_mut().for_each(|untold| untold.due = later(untold.due, pause));

@@ -312,6 +312,30 @@ fn ranks_stop_and_go_on_with_the_launcher() {
 }
 
 #[test]
+fn a_launcher_whose_output_waits_stops_and_goes_on() {
+    for options in TWO {
+        for to in ["", " >&2"] {
+            let scratch = Scratch::new();
+            let go = scratch.path.join("go");
+            let waits = format!("until [ -e {} ]; do sleep 0.01; done", go.display());
+            // As much as the pipe of a rank holds, and more for both than that of the launcher.
+            let mut running = stalled(options, &format!("{waits}; exec seq 12000{to}")).start();
+            (0..2).for_each(|rank| running.wait_for_rank(rank));
+            std::fs::write(&go, "").expect("a file can be written");
+            running.wait_until_alone();
+            for _ in 0..2 {
+                running.signal(Signal::TSTP);
+                running.wait_until_stopped(0, true);
+                running.signal(Signal::CONT);
+                running.wait_until_stopped(0, false);
+            }
+            running.read_on();
+            assert_eq!(running.wait().ends_with(0).lines().len(), 24_000, "{options:?}{to}");
+        }
+    }
+}
+
+#[test]
 fn a_pause_takes_no_time_from_the_start() {
     let scratch = Scratch::new();
     // The host answers when the file is there.

@@ -74,10 +74,10 @@ impl Cluster<'_> {
                 self.compare_clock(node);
             }
         }
-        let deadline = Instant::now() + LAST_COMPARISON;
+        let mut deadline = Instant::now() + LAST_COMPARISON;
         while !self.are_clocks_compared() && Instant::now() < deadline {
             // What asks for the end must not wait for this.
-            if self.step_quietly(deadline).is_none_or(|(_, told_to_end)| told_to_end) {
+            if self.step_quietly(&mut deadline).is_none_or(|(_, told_to_end)| told_to_end) {
                 return;
             }
         }
