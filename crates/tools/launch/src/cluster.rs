@@ -359,6 +359,10 @@ impl<'a> Cluster<'a> {
                 self.remotes[node].running.clear();
             }
             ToLauncher::Ended { rank, how, peer_state, cause } => {
+                // The ranks of a host that is lost are lost already.
+                if self.remotes[node].state == State::Lost {
+                    return;
+                }
                 let rank = Rank(rank);
                 self.remotes[node].running.retain(|&running| running != rank);
                 self.policy.ended(rank, how, peer_state, cause.is_some());

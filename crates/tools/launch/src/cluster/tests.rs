@@ -42,7 +42,7 @@ fn a_host_that_is_silent_and_not_given_up_makes_nobody_else_guilty_and_is_not_lo
     assert_eq!(cut_off(complaints, pairs, &BTreeSet::from([1])), [0]);
 }
 
-/// Daemons that say what a test wants: a shell that reads the launcher's messages and knows four of
+/// Daemons that say what a test wants: a shell that reads the launcher's messages and knows some of
 /// them by the number they begin with.
 struct Puppets {
     directory: PathBuf,
@@ -55,7 +55,7 @@ const PUPPET: &str = r#"
         kind=$(echo "$bytes" | cut -d' ' -f2)
         case $kind in
             2) cat "$1/when-started-$2" 2>/dev/null;;
-            6) cat "$1/when-lost-$2" 2>/dev/null; rm -f "$1/when-lost-$2";;
+            6) cat "$1/when-lost-$2" 2>/dev/null; rm -f "$1/when-lost-$2"; echo "$2" >>"$1/told";;
             7) cat "$1/last"; exit;;
             12) cat "$1/when-asked-$2" 2>/dev/null; echo "$2" >>"$1/asked";;
         esac
@@ -279,6 +279,28 @@ fn a_pause_of_the_launcher_costs_no_host_its_time() {
     let later = Some(now + pause);
     assert_eq!((cluster.killed, cluster.start_deadline), (later, later));
     assert_eq!(cluster.partition.judgement_time(), later);
+}
+
+/// The end of a rank that was asked to end.
+fn ended(rank: u32) -> ToLauncher {
+    let (how, peer_state) = (ExitCause::Signal(15), PeerState::Alive);
+    ToLauncher::Ended { rank, how, peer_state, cause: None }
+}
+
+#[test]
+fn the_ranks_of_a_lost_host_are_lost_once_and_told_of_together() {
+    let puppets = Puppets::new();
+    puppets.first("a", &[]);
+    puppets.first("b", &[]);
+    let gives_up = [ToLauncher::Failed("it has had enough".into()), ended(0), ended(1), ended(2)];
+    puppets.write("when-started-a", &gives_up.iter().flat_map(encode).collect::<Vec<u8>>());
+    puppets.when_lost("b", &[ended(3)]);
+    let report = puppets.run("a:3,b");
+    assert_eq!((report.timed_out, &report.hosts_lost[..]), (false, &["a".to_owned()][..]));
+    let lost = [0, 1, 2].map(|rank| failed(rank, ExitCause::Silent));
+    assert_eq!(report.failures[..3], lost, "{report:?}");
+    assert_eq!(report.failures[3..], [failed(3, ExitCause::Signal(15))], "{report:?}");
+    assert_eq!(std::fs::read_to_string(puppets.directory.join("told")).unwrap(), "b\n");
 }
 
 /// A launcher that has reached its hosts by this command, and has heard nothing from them.
