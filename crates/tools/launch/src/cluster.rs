@@ -235,10 +235,20 @@ impl<'a> Cluster<'a> {
 
     fn late_hosts(&self) -> Error {
         let behind = self.remotes.iter().map(|remote| remote.state).min().unwrap_or(State::Asked);
+        // Those that have met the others only have to say what their clocks show.
+        let waits_for_clocks = behind == State::Met && !self.begun;
+        let is_late = |&node: &usize| {
+            self.remotes[node].state == behind
+                && !(waits_for_clocks && self.is_clock_compared(node))
+        };
         let late: Vec<&Remote> =
-            self.remotes.iter().filter(|remote| remote.state == behind).collect();
+            (0..self.remotes.len()).filter(is_late).map(|node| &self.remotes[node]).collect();
         let host = late.iter().map(|remote| remote.label.as_str()).collect::<Vec<_>>().join(", ");
-        let what = if behind == State::Asked { "did not answer" } else { "did not get ready" };
+        let what = match behind {
+            State::Asked => "did not answer",
+            _ if waits_for_clocks => "did not say what its clock shows",
+            _ => "did not get ready",
+        };
         let seconds = self.hosts.start_timeout.as_secs_f64();
         let command = late.first().map_or(String::new(), |remote| remote.words());
         let why = format!(

@@ -9,6 +9,7 @@ use super::looks::Reply;
 use super::partition::cut_off;
 use super::*;
 use crate::Failure;
+use crate::clocks::RoundTrip;
 use crate::frames::{GREETING, VERSION, encode};
 
 /// Returns who is cut off where all that do not hear another one have given it up.
@@ -308,6 +309,22 @@ fn reached<'a>(launch: &'a Launch, hosts: &'a Hosts, console: &'a Console) -> Cl
     let mut cluster = Cluster::new(launch, hosts, console, None).unwrap();
     cluster.start(FileLimit::default()).unwrap();
     cluster
+}
+
+#[test]
+fn only_hosts_whose_clock_is_not_known_are_late_for_a_recording() {
+    let launch = Launch::new("true", 3).unwrap().options(|options| options.is_recorded = true);
+    let hosts = Hosts::parse("a,b,c", None).unwrap().rsh("sh -c 'cat >/dev/null' {host}").unwrap();
+    let console = Console::open().unwrap();
+    let launch = launch.hosts(hosts.clone());
+    let mut cluster = reached(&launch, &hosts, &console);
+    (0..3).for_each(|node| cluster.handle_message(node, ToLauncher::Met));
+    while !cluster.is_clock_compared(0) {
+        cluster.note_time(0, RoundTrip { sent_ns: 1, there_ns: 2, here_ns: 3 });
+    }
+    let late = cluster.late_hosts().to_string();
+    cluster.finish(false);
+    assert!(late.starts_with("host b, c: did not say what its clock shows within "), "{late}");
 }
 
 #[test]
