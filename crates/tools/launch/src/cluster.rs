@@ -423,8 +423,8 @@ impl<'a> Cluster<'a> {
         let labels = self.remotes.iter().map(|remote| remote.label.as_str());
         let hosts = labels.zip(addresses.iter().map(|address| address.ip));
         if let Err((at, why)) = address::check_reach(&hosts.collect::<Vec<(&str, IpAddr)>>()) {
-            let host = self.remotes[at].label.clone();
-            let why = format!("{why}; name another one: {host}=ADDRESS:RANKS");
+            let (host, name) = (self.remotes[at].label.clone(), &self.hosts.entries[at].name);
+            let why = format!("{why}; name another one: {name}=ADDRESS:RANKS");
             self.trouble.get_or_insert(Error::Host { host, why });
             return;
         }

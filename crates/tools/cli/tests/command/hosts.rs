@@ -264,6 +264,10 @@ fn hosts_of_different_families_are_named() {
     let hosts = "a=127.0.0.1:1,b=[::1]:1";
     let job = farside(["run", "--hosts", hosts, "--rsh", LOCAL, "echo", "started"]);
     job.run().fails_with(&["host b: ", "::1", "host a is 127.0.0.1", "b=ADDRESS:RANKS"]);
+    // Two that have one name are told apart, and the way out is what the option takes.
+    let hosts = "a=127.0.0.1:1,a=[::1]:1";
+    let job = farside(["run", "--hosts", hosts, "--rsh", LOCAL, "echo", "started"]);
+    job.run().fails_with(&["host a (node 1): ", "another one: a=ADDRESS:RANKS"]);
 }
 
 #[test]
