@@ -491,6 +491,7 @@ impl<'a> Cluster<'a> {
             *time = time.map(|when| later(when, pause));
         }
         self.partition.pause(pause);
+        self.looks.pause(pause);
     }
 
     fn signal(&mut self, signal: Signal) {

@@ -135,6 +135,7 @@ impl Supervisor<'_> {
         if number == STOPPING {
             self.local_ranks.signal(Signal::STOP);
             self.policy.pause();
+            self.watcher.iter_mut().for_each(Watcher::resume);
             self.local_ranks.signal(Signal::CONT);
         } else if number == ASKING
             && let Some(page) = self.watcher.as_mut().and_then(Watcher::answer)

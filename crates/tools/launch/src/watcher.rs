@@ -45,6 +45,11 @@ impl Watcher {
         seen
     }
 
+    /// The ranks go on after a pause, for which none of them has waited.
+    pub(crate) fn resume(&mut self) {
+        self.watch.iter_mut().for_each(|(watch, _)| watch.resume());
+    }
+
     /// Looks no more by itself.
     pub(crate) fn end_watch(&mut self) {
         self.watch = None;

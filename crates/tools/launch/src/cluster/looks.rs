@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::frames::ToNode;
 use crate::local_ranks::ended;
 use crate::metrics::MetricsServer;
-use crate::policy::until;
+use crate::policy::{later, until};
 use crate::remote::State;
 use crate::signals::ASKING;
 use crate::watcher::{AGAIN, APART, TITLE, places_of};
@@ -118,6 +118,12 @@ impl Looks {
         if self.deadline.is_some() && number == self.number {
             self.answers.push((node, seen));
         }
+    }
+
+    /// The launcher has paused for so long. Nobody has less time for it, and no rank has waited.
+    pub(super) fn pause(&mut self, pause: Duration) {
+        self.deadline = self.deadline.map(|when| later(when, pause));
+        self.watch.iter_mut().for_each(|(watch, _)| watch.resume());
     }
 
     /// Begins a look, for which all hosts are to be asked.

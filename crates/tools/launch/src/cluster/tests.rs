@@ -276,7 +276,10 @@ fn a_pause_of_the_launcher_costs_no_host_its_time() {
     assert_eq!((cluster.killed, cluster.partition.judgement_time()), (None, None));
     (cluster.killed, cluster.start_deadline) = (Some(now), Some(now));
     cluster.partition.open(now);
+    cluster.looks.begin();
+    let answers_due = cluster.looks.next().unwrap();
     cluster.add_time(pause);
+    assert_eq!(cluster.looks.next(), Some(answers_due + pause));
     let later = Some(now + pause);
     assert_eq!((cluster.killed, cluster.start_deadline), (later, later));
     assert_eq!(cluster.partition.judgement_time(), later);
