@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use farside_fabric::tracing::Server;
@@ -11,7 +12,7 @@ use farside_rma::root_bytes;
 
 use crate::enter::enter;
 use crate::nodes::Nodes;
-use crate::{Address, FABRIC, FILE, JobPlan, Kind, Options, RANK, RankLoss, Recording};
+use crate::{Address, FABRIC, FILE, FarLoss, JobPlan, Kind, Options, RANK, RankLoss, Recording};
 
 /// The variable of libfabric that says how many unexpected messages an endpoint over a connected
 /// network can hold.
@@ -32,7 +33,7 @@ impl Host {
     pub fn create(options: &Options) -> Result<Host> {
         if options.ranks > farside_shm::RANKS_MAX {
             let (value, limit) = (options.ranks.into(), farside_shm::RANKS_MAX.into());
-            return Err(Error::TooMuch { what: "ranks on one machine", value, limit });
+            return Err(Error::TooMuch { what: "ranks of a job", value, limit });
         }
         match options.fabric {
             Kind::Shm => {
@@ -168,6 +169,11 @@ impl Host {
         }
     }
 
+    /// Returns whether a rank started here has joined, whatever has become of it.
+    pub fn has_joined(&self, rank: Rank) -> bool {
+        self.memory(rank).rank_record(rank).process.load(Ordering::Relaxed) != 0
+    }
+
     /// Returns the loss because of which a rank has ended, if it has not ended by itself.
     pub fn cause(&self, rank: Rank) -> Option<Loss> {
         match &self.state {
@@ -176,12 +182,12 @@ impl Host {
         }
     }
 
-    /// Tells the ranks here that a rank of another node has ended without leaving, or has failed,
-    /// because of this loss.
-    pub fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
+    /// Tells the ranks here, of all together, that ranks of other nodes have ended without leaving,
+    /// or have failed.
+    pub fn note_losses(&self, losses: &[FarLoss]) {
         match &self.state {
-            State::Shm(job) => job.note_departure(rank, PeerState::Lost(how), cause),
-            State::Nodes(nodes) => nodes.note_lost(rank, how, cause),
+            State::Shm(job) => job.note_losses(losses),
+            State::Nodes(nodes) => nodes.note_losses(losses),
         }
     }
 

@@ -37,7 +37,7 @@ use farside_fabric::{Error, Result};
 pub use entry::{Entry, Explored, RunAs, Simulated};
 pub use exchange::Exchange;
 pub use farside_nic::{Address, SocketBuffer, socket_buffer};
-pub use farside_shm::{RankLoss, now_ns};
+pub use farside_shm::{FarLoss, RANKS_MAX, RankLoss, now_ns};
 pub use host::Host;
 pub use join::{checked, connect, join, join_with, warn_of_own_job};
 pub use ofi::{check_provider, libfabric};

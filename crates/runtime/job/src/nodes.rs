@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, Result, Topology};
+use farside_fabric::{Departure, Error, ExitCause, Node, PeerState, Rank, Result, Topology};
 use farside_nic::{Address, AtomicUnit, Key, NodeServer, ServerLocation, Settings, Transport, Udp};
 use farside_rma::root_bytes;
 use farside_shm::FarLoss;
@@ -151,10 +151,9 @@ impl Nodes {
         }
     }
 
-    /// A rank of a node that is elsewhere is lost, because of this loss.
-    pub(crate) fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
-        let loss = FarLoss { rank, how, cause };
-        self.stations.iter().for_each(|node_server| node_server.note_losses(&[loss]));
+    /// Ranks of nodes that are elsewhere are lost.
+    pub(crate) fn note_losses(&self, losses: &[FarLoss]) {
+        self.stations.iter().for_each(|node_server| node_server.note_losses(losses));
     }
 
     /// Whether nothing has ever come from a lost node.

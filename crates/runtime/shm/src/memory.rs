@@ -34,7 +34,7 @@ use crate::layout::{
 
 /// "farside" and the version of the layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"farside\x07");
-/// The largest number of ranks of one job on one machine.
+/// The largest number of ranks of one job: each machine has a place for all of them.
 pub const RANKS_MAX: u32 = 4096;
 const TOPOLOGY_BYTES_MAX: u64 = 16 << 20;
 const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
@@ -104,7 +104,7 @@ impl Job {
         let ranks = config.topology.ranks();
         if ranks > RANKS_MAX {
             return Err(Error::TooMuch {
-                what: "ranks on one machine",
+                what: "ranks of a job",
                 value: ranks.into(),
                 limit: RANKS_MAX.into(),
             });

@@ -22,14 +22,14 @@ use self::recording::HostRecordings;
 use self::variables::own_variables;
 use crate::channel::{Mailbox, Slot, mailbox};
 use crate::console::{Console, Patience, UNREAD};
-use crate::frames::{Interface, Task, ToLauncher, ToNode};
+use crate::frames::{Interface, LostRank, Task, ToLauncher, ToNode};
 use crate::input::{next_look_at_stdin, read_stdin};
 use crate::lines::Lines;
 use crate::policy::{Policy, later, until};
 use crate::processes::FileLimit;
 use crate::reaper::Reaper;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
-use crate::signals::{ASKING, ENDING, STOPPING, Signals};
+use crate::signals::{self, ASKING, ENDING, STOPPING, Signals};
 use crate::{Error, Hosts, Launch, Report, Service, processes, system};
 
 /// The time that a daemon may take to report that its ranks have ended, after it was told to kill
@@ -91,6 +91,9 @@ struct Cluster<'a> {
     /// True if a signal asks for the end of a job that is over.
     is_hurried: bool,
     partition: Partition,
+    /// The time until which the programs that reach hosts may end, of those whose ends were heard
+    /// of together.
+    explanations_end: Option<Instant>,
     /// The time at which ranks were killed first.
     killed: Option<Instant>,
     looks: Looks,
@@ -134,6 +137,7 @@ impl<'a> Cluster<'a> {
             over: false,
             is_hurried: false,
             partition: Partition::default(),
+            explanations_end: None,
             killed: None,
             looks: Looks::new(launch.stuck_after),
             recorded: HostRecordings::new(launch, hosts)?,
@@ -231,10 +235,20 @@ impl<'a> Cluster<'a> {
 
     fn late_hosts(&self) -> Error {
         let behind = self.remotes.iter().map(|remote| remote.state).min().unwrap_or(State::Asked);
+        // Those that have met the others only have to say what their clocks show.
+        let waits_for_clocks = behind == State::Met && !self.begun;
+        let is_late = |&node: &usize| {
+            self.remotes[node].state == behind
+                && !(waits_for_clocks && self.is_clock_compared(node))
+        };
         let late: Vec<&Remote> =
-            self.remotes.iter().filter(|remote| remote.state == behind).collect();
+            (0..self.remotes.len()).filter(is_late).map(|node| &self.remotes[node]).collect();
         let host = late.iter().map(|remote| remote.label.as_str()).collect::<Vec<_>>().join(", ");
-        let what = if behind == State::Asked { "did not answer" } else { "did not get ready" };
+        let what = match behind {
+            State::Asked => "did not answer",
+            _ if waits_for_clocks => "did not say what its clock shows",
+            _ => "did not get ready",
+        };
         let seconds = self.hosts.start_timeout.as_secs_f64();
         let command = late.first().map_or(String::new(), |remote| remote.words());
         let why = format!(
@@ -259,7 +273,7 @@ impl<'a> Cluster<'a> {
                 if number == STOPPING {
                     self.pause();
                 } else if number == ASKING && self.looks.ask() {
-                    // The hosts answer before long.
+                    // It is passed on if the hosts answer that no rank has joined.
                 } else if let Some(signal) = self.policy.asked(number) {
                     self.signal(signal);
                 }
@@ -300,6 +314,7 @@ impl<'a> Cluster<'a> {
         if has_input {
             self.pass_input_on();
         }
+        self.explanations_end = None;
         for news in self.mail.take() {
             self.handle_news(news);
         }
@@ -354,6 +369,10 @@ impl<'a> Cluster<'a> {
                 self.remotes[node].running.clear();
             }
             ToLauncher::Ended { rank, how, peer_state, cause } => {
+                // The ranks of a host that is lost are lost already.
+                if self.remotes[node].state == State::Lost {
+                    return;
+                }
                 let rank = Rank(rank);
                 self.remotes[node].running.retain(|&running| running != rank);
                 self.policy.ended(rank, how, peer_state, cause.is_some());
@@ -362,7 +381,8 @@ impl<'a> Cluster<'a> {
                 }
             }
             ToLauncher::Drained { rank } => self.policy.drained(Rank(rank)),
-            ToLauncher::Seen(seen) => self.looks.answer(node, *seen),
+            ToLauncher::Seen { number, seen } => self.looks.answer(node, number, *seen),
+            ToLauncher::Joined => self.looks.note_joined(),
             ToLauncher::Places(seen) => self.looks.keep_places(node, *seen),
             ToLauncher::Recorded(part) => self.keep_part(node, *part),
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
@@ -403,8 +423,8 @@ impl<'a> Cluster<'a> {
         let labels = self.remotes.iter().map(|remote| remote.label.as_str());
         let hosts = labels.zip(addresses.iter().map(|address| address.ip));
         if let Err((at, why)) = address::check_reach(&hosts.collect::<Vec<(&str, IpAddr)>>()) {
-            let host = self.remotes[at].label.clone();
-            let why = format!("{why}; name another one: {host}=ADDRESS:RANKS");
+            let (host, name) = (self.remotes[at].label.clone(), &self.hosts.entries[at].name);
+            let why = format!("{why}; name another one: {name}=ADDRESS:RANKS");
             self.trouble.get_or_insert(Error::Host { host, why });
             return;
         }
@@ -430,11 +450,11 @@ impl<'a> Cluster<'a> {
 
     /// Tells all hosts but one that ranks are lost, and the cause.
     fn tell_others(&self, node: usize, ranks: &[Rank], how: ExitCause, cause: Option<u64>) {
+        let lost = |rank: &Rank| LostRank { rank: rank.0, how, cause };
+        let lost = ToNode::Lost(ranks.iter().map(lost).collect());
         let others = self.remotes.iter().enumerate().filter(|&(other, _)| other != node);
         for (_, remote) in others.filter(|(_, remote)| remote.state < State::Done) {
-            ranks
-                .iter()
-                .for_each(|rank| remote.outbox.push(&ToNode::Lost { rank: rank.0, how, cause }));
+            remote.outbox.push(&lost);
         }
     }
 
@@ -471,6 +491,7 @@ impl<'a> Cluster<'a> {
             *time = time.map(|when| later(when, pause));
         }
         self.partition.pause(pause);
+        self.looks.pause(pause);
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -494,9 +515,9 @@ impl<'a> Cluster<'a> {
         }
         self.over = true;
         self.remotes.iter().for_each(|remote| remote.outbox.close());
-        let deadline = Instant::now() + AFTER_CLOSE;
+        let mut deadline = Instant::now() + AFTER_CLOSE;
         while self.remotes.iter().any(|remote| remote.streams > 0) && Instant::now() < deadline {
-            if self.step_quietly(deadline).is_none() {
+            if self.step_quietly(&mut deadline).is_none() {
                 break;
             }
         }
@@ -523,7 +544,7 @@ impl<'a> Cluster<'a> {
         let mut deadline = Instant::now() + wait_max;
         let mut patience = Patience::new(self.console, true);
         while self.remotes.iter().any(|remote| remote.state < State::Done) {
-            let Some((heard, told_to_end)) = self.step_quietly(deadline) else {
+            let Some((heard, told_to_end)) = self.step_quietly(&mut deadline) else {
                 return;
             };
             let stalled = self.printer.is_busy() && !self.policy.was_cut_short();
@@ -547,14 +568,17 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Makes one step; returns whether a host has made progress, and whether a signal asks for the
-    /// end.
-    fn step_quietly(&mut self, deadline: Instant) -> Option<(bool, bool)> {
+    /// Makes one step, when there are no ranks any more; returns whether a host has made progress,
+    /// and whether a signal asks for the end. A pause costs the hosts nothing of their time.
+    fn step_quietly(&mut self, deadline: &mut Instant) -> Option<(bool, bool)> {
         self.input = Input::Closed;
         let before: Vec<(State, u32)> =
             self.remotes.iter().map(|remote| (remote.state, remote.streams)).collect();
         let parts = self.parts_recorded();
-        let signals = self.step(Some(deadline)).ok()?;
+        let signals = self.step(Some(*deadline)).ok()?;
+        if signals.contains(&STOPPING) {
+            *deadline = later(*deadline, signals::stop());
+        }
         let heard = self.remotes.iter().map(|remote| (remote.state, remote.streams)).ne(before)
             || self.parts_recorded() != parts;
         let told_to_end = signals.iter().any(|signal| ENDING.contains(signal));

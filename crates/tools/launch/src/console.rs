@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::Error;
 use crate::channel::Outbox;
-use crate::signals::{ENDING, Signals};
+use crate::signals::{self, ENDING, STOPPING, Signals};
 
 /// The time between two looks whether all was written.
 const LOOK: Duration = Duration::from_millis(100);
@@ -73,7 +73,7 @@ impl Console {
         let mut patience = Patience::new(self, is_cut_short);
         while !self.errors.wait_until_written(Instant::now() + LOOK)
             && !patience.is_over()
-            && !is_told_to_end(signals)
+            && !is_told_to_end(signals, &mut patience)
         {}
     }
 
@@ -83,8 +83,13 @@ impl Console {
     }
 }
 
-pub(crate) fn is_told_to_end(signals: &mut Option<Signals>) -> bool {
+/// Takes the signals that come while the last output is written, when there are no ranks any more;
+/// returns whether one of them asks for the end. One that asks for a stop is obeyed.
+pub(crate) fn is_told_to_end(signals: &mut Option<Signals>, patience: &mut Patience) -> bool {
     let signals = signals.as_mut().map(Signals::take).unwrap_or_default();
+    if signals.contains(&STOPPING) {
+        patience.since += signals::stop();
+    }
     signals.iter().any(|signal| ENDING.contains(signal))
 }
 

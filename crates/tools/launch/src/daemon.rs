@@ -9,14 +9,14 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use farside_fabric::{Loss, Node, Rank};
+use farside_fabric::{Loss, Node};
 use farside_inspect::Reader;
-use farside_job::{Host, JobPlan, address};
+use farside_job::{FarLoss, Host, JobPlan, address};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use crate::channel::{Mailbox, Outbox, mailbox};
-use crate::frames::{GREETING, Interface, Task, ToLauncher, ToNode, VERSION, decode};
+use crate::frames::{GREETING, Interface, LostRank, Task, ToLauncher, ToNode, VERSION, decode};
 use crate::input::Feed;
 use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
@@ -169,8 +169,9 @@ impl Daemon {
             feed: input.map(Feed::new),
             taking: false,
             lost: Vec::new(),
-            reported: None,
+            silence: Silence::default(),
             has_told_places: false,
+            has_told_joined: false,
         };
         watch.run()
     }
@@ -221,9 +222,39 @@ struct Watch<'a> {
     taking: bool,
     /// The nodes that were reported as silent.
     lost: Vec<u32>,
-    /// Since when the launcher has not answered the latest of these reports.
-    reported: Option<Instant>,
+    silence: Silence,
     has_told_places: bool,
+    has_told_joined: bool,
+}
+
+/// The silence of the launcher.
+#[derive(Default)]
+struct Silence {
+    /// Since when the launcher has not answered the latest report of a silent node.
+    reported: Option<Instant>,
+    /// True while the launcher is stopped, as its ranks are, and answers nothing.
+    is_paused: bool,
+}
+
+impl Silence {
+    fn report(&mut self) {
+        self.reported = Some(Instant::now());
+    }
+
+    /// The launcher has said something.
+    fn hear(&mut self, message: &ToNode) {
+        self.reported = None;
+        match message {
+            ToNode::Signal(number) if *number == Signal::STOP.as_raw() => self.is_paused = true,
+            ToNode::Signal(number) if *number == Signal::CONT.as_raw() => self.is_paused = false,
+            _ => {}
+        }
+    }
+
+    /// Returns for how long the launcher has not answered a report, though it could.
+    fn time(&self) -> Option<Duration> {
+        self.reported.filter(|_| !self.is_paused).map(|since| since.elapsed())
+    }
 }
 
 #[derive(PartialEq, Eq)]
@@ -272,6 +303,7 @@ impl Watch<'_> {
             let before_loss = || tell_places(told, host, outbox);
             let ends = self.local_ranks.reap(&happened[..ranks], before_loss);
             self.report_silence();
+            self.tell_joined();
             for end in ends {
                 let cause = end.cause.map(Loss::to_bits);
                 self.daemon.outbox.push(&ToLauncher::Ended {
@@ -298,8 +330,7 @@ impl Watch<'_> {
             if then != Then::GoOn {
                 return Ok(then);
             }
-            let unanswered = self.reported.map(|since| since.elapsed());
-            if is_cut_off(self.lost.len(), self.host.other_nodes(), unanswered) {
+            if is_cut_off(self.lost.len(), self.host.other_nodes(), self.silence.time()) {
                 return Ok(Then::Leave);
             }
         }
@@ -308,11 +339,11 @@ impl Watch<'_> {
     fn hear_launcher(&mut self) -> Then {
         let arrived = self.daemon.mail.take();
         self.daemon.heard.extend(arrived);
-        for heard in std::mem::take(&mut self.daemon.heard) {
+        for heard in merged(std::mem::take(&mut self.daemon.heard)) {
             let Heard::Message(message) = heard else {
                 return Then::Leave;
             };
-            self.reported = None;
+            self.silence.hear(&message);
             match message {
                 ToNode::Signal(number) => {
                     if ENDING.contains(&number) {
@@ -330,13 +361,14 @@ impl Watch<'_> {
                     None => self.daemon.outbox.push(&ToLauncher::InputClosed),
                 },
                 ToNode::InputEnd => self.feed = None,
-                ToNode::Lost { rank, how, cause } => {
+                ToNode::Lost(lost) => {
                     self.tell_places();
-                    self.host.note_lost(Rank(rank), how, cause.and_then(Loss::from_bits));
+                    let losses: Vec<FarLoss> = lost.iter().map(LostRank::loss).collect();
+                    self.host.note_losses(&losses);
                 }
-                ToNode::Look => {
-                    let seen = Reader::new(self.host.memories()).read().condensed();
-                    self.daemon.outbox.push(&ToLauncher::Seen(Box::new(seen)));
+                ToNode::Look(number) => {
+                    let seen = Box::new(Reader::new(self.host.memories()).read().condensed());
+                    self.daemon.outbox.push(&ToLauncher::Seen { number, seen });
                 }
                 ToNode::Places => self.tell_places(),
                 ToNode::Hearing => {
@@ -357,6 +389,16 @@ impl Watch<'_> {
 
     fn tell_places(&mut self) {
         tell_places(&mut self.has_told_places, self.host, &self.daemon.outbox);
+    }
+
+    /// Tells the launcher, once, that a rank has joined.
+    fn tell_joined(&mut self) {
+        if !self.has_told_joined
+            && self.host.ranks().into_iter().any(|rank| self.host.has_joined(rank))
+        {
+            self.has_told_joined = true;
+            self.daemon.outbox.push(&ToLauncher::Joined);
+        }
     }
 
     /// Passes input on to rank 0, and says so when it has it.
@@ -393,7 +435,7 @@ impl Watch<'_> {
                 let is_unheard = self.host.is_unheard(node);
                 let told = if is_unheard { ToLauncher::NodeUnheard } else { ToLauncher::NodeLost };
                 self.daemon.outbox.push(&told(node));
-                self.reported = Some(Instant::now());
+                self.silence.report();
             }
         }
     }
@@ -432,6 +474,21 @@ impl Watch<'_> {
     }
 }
 
+/// Puts losses that have come one behind the other together: the ranks are told of all at once.
+fn merged(heard: Vec<Heard>) -> Vec<Heard> {
+    let mut merged: Vec<Heard> = Vec::new();
+    for heard in heard {
+        match (merged.last_mut(), heard) {
+            (
+                Some(Heard::Message(ToNode::Lost(before))),
+                Heard::Message(ToNode::Lost(mut lost)),
+            ) => before.append(&mut lost),
+            (_, heard) => merged.push(heard),
+        }
+    }
+    merged
+}
+
 /// Returns whether this host was cut off: so many of the other nodes are silent, and the launcher
 /// has not answered the news of that for so long.
 fn is_cut_off(silent: usize, others: usize, unanswered: Option<Duration>) -> bool {
@@ -449,6 +506,8 @@ fn tell_places(is_told: &mut bool, host: &Host, outbox: &Outbox) {
 
 #[cfg(test)]
 mod tests {
+    use farside_fabric::ExitCause;
+
     use super::*;
 
     #[test]
@@ -459,5 +518,35 @@ mod tests {
         assert!(!is_cut_off(1, 2, long));
         assert!(!is_cut_off(2, 2, Some(CUT_OFF)), "there is time left");
         assert!(!is_cut_off(2, 2, None), "the launcher has answered");
+    }
+
+    #[test]
+    fn a_launcher_that_is_stopped_need_not_answer() {
+        let mut silence = Silence::default();
+        let signal = |signal: Signal| ToNode::Signal(signal.as_raw());
+        silence.report();
+        assert!(silence.time().is_some());
+        silence.hear(&signal(Signal::STOP));
+        silence.report();
+        assert_eq!(silence.time(), None);
+        silence.hear(&signal(Signal::CONT));
+        silence.report();
+        assert!(silence.time().is_some());
+    }
+
+    #[test]
+    fn losses_that_have_come_together_are_told_together() {
+        let lost = |rank| LostRank { rank, how: ExitCause::Signal(9), cause: None };
+        let message = |ranks: &[u32]| ToNode::Lost(ranks.iter().copied().map(lost).collect());
+        let messages =
+            [message(&[1, 2]), message(&[3]), ToNode::Hearing, message(&[4]), message(&[5])];
+        let heard = messages.into_iter().map(Heard::Message).chain([Heard::Gone]).collect();
+        let message_of = |heard| match heard {
+            Heard::Message(message) => Some(message),
+            Heard::Gone => None,
+        };
+        let merged: Vec<Option<ToNode>> = merged(heard).into_iter().map(message_of).collect();
+        let expected = [message(&[1, 2, 3]), ToNode::Hearing, message(&[4, 5])];
+        assert_eq!(merged, expected.map(Some).into_iter().chain([None]).collect::<Vec<_>>());
     }
 }

@@ -10,9 +10,9 @@ use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::net::IpAddr;
 
-use farside_fabric::{ExitCause, PeerState};
+use farside_fabric::{ExitCause, Loss, PeerState, Rank};
 use farside_inspect::Snapshot;
-use farside_job::Address;
+use farside_job::{Address, FarLoss};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ use crate::recorded::Part;
 /// The beginning of a daemon's first line; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/10");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/11");
 /// No message is longer: the arguments and the environment of a program, of which the system allows
 /// less, and a view of as many ranks as a host may have are the longest.
 const BYTES_MAX: usize = 16 << 20;
@@ -38,18 +38,12 @@ pub(crate) enum ToNode {
     /// Standard input for rank 0; the next piece comes when this one was taken.
     Input(Vec<u8>),
     InputEnd,
-    /// A rank of another host is lost.
-    Lost {
-        rank: u32,
-        #[serde(with = "EndedText")]
-        how: ExitCause,
-        /// The [`farside_fabric::Loss`] because of which it is, as bits.
-        cause: Option<u64>,
-    },
+    /// Ranks of other hosts are lost.
+    Lost(Vec<LostRank>),
     /// End everything, and say when it is done.
     Stop,
-    /// Say what the ranks do.
-    Look,
+    /// Say what the ranks do, in an answer with this number.
+    Look(u32),
     /// Say where the ranks are, for the last time: the job is about to be ended.
     Places,
     /// Say at once what the clock of this host shows; it was this late by the launcher's.
@@ -100,7 +94,10 @@ pub(crate) enum ToLauncher {
     Drained {
         rank: u32,
     },
-    Seen(Box<Snapshot>),
+    Seen {
+        number: u32,
+        seen: Box<Snapshot>,
+    },
     /// What its ranks did when it heard that the job fails, before they heard it.
     Places(Box<Snapshot>),
     /// Its clock has shown this when it was asked.
@@ -117,6 +114,25 @@ pub(crate) enum ToLauncher {
     /// The interface of another node is silent, and has been from the start.
     NodeUnheard(u32),
     Unheard(Vec<u32>),
+    /// The first of its ranks has joined.
+    Joined,
+}
+
+/// The loss of a rank, as it travels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LostRank {
+    pub(crate) rank: u32,
+    #[serde(with = "EndedText")]
+    pub(crate) how: ExitCause,
+    /// The [`Loss`] because of which it is, as bits.
+    pub(crate) cause: Option<u64>,
+}
+
+impl LostRank {
+    pub(crate) fn loss(&self) -> FarLoss {
+        let cause = self.cause.and_then(Loss::from_bits);
+        FarLoss { rank: Rank(self.rank), how: self.how, cause }
+    }
 }
 
 /// [`Address`], as it travels.
@@ -333,8 +349,9 @@ mod tests {
     #[test]
     fn a_view_of_the_largest_host_fits_and_is_whole_again() {
         let view = large_view();
-        let bytes = encode(&ToLauncher::Seen(Box::new(view.clone().condensed())));
-        let Ok(Some(ToLauncher::Seen(seen))) = decode(&mut &bytes[..]) else {
+        let bytes =
+            encode(&ToLauncher::Seen { number: 1, seen: Box::new(view.clone().condensed()) });
+        let Ok(Some(ToLauncher::Seen { seen, .. })) = decode(&mut &bytes[..]) else {
             panic!("a view of {} ranks does not fit", view.ranks.len());
         };
         assert_eq!(Snapshot::merge(vec![*seen]), view);
@@ -365,6 +382,14 @@ mod tests {
         assert!(shown.contains("solver") && !shown.contains("0707"), "{shown}");
     }
 
+    fn lost() -> impl Strategy<Value = LostRank> {
+        (any::<u32>(), how(), any::<Option<u64>>()).prop_map(|(rank, how, cause)| LostRank {
+            rank,
+            how,
+            cause,
+        })
+    }
+
     fn to_node() -> impl Strategy<Value = ToNode> {
         prop_oneof![
             task().prop_map(|task| ToNode::Task(Box::new(task))),
@@ -373,8 +398,8 @@ mod tests {
             any::<i32>().prop_map(ToNode::Signal),
             vec(any::<u8>(), 0..100).prop_map(ToNode::Input),
             Just(ToNode::InputEnd),
-            (any::<u32>(), how(), any::<Option<u64>>())
-                .prop_map(|(rank, how, cause)| ToNode::Lost { rank, how, cause }),
+            vec(lost(), 0..5).prop_map(ToNode::Lost),
+            any::<u32>().prop_map(ToNode::Look),
             Just(ToNode::Stop),
             Just(ToNode::Hearing),
             any::<u64>().prop_map(ToNode::Printed),
@@ -395,6 +420,7 @@ mod tests {
                 |(rank, how, peer_state, cause)| ToLauncher::Ended { rank, how, peer_state, cause }
             ),
             Just(ToLauncher::InputTaken),
+            Just(ToLauncher::Joined),
             Just(ToLauncher::InputClosed),
             any::<u32>().prop_map(ToLauncher::NodeLost),
             any::<u32>().prop_map(ToLauncher::NodeUnheard),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use farside_fabric::text::counted;
 use farside_fabric::{Error, Result};
-use farside_job::{JobPlan, Options};
+use farside_job::{JobPlan, Options, RANKS_MAX};
 
 use crate::Service;
 
@@ -70,8 +70,10 @@ impl Hosts {
                 "--hosts lists {least}{listed}, but -n asks for {total}"
             )));
         }
-        if total > u64::from(u32::MAX) {
-            return Err(Error::TooMuch { what: "ranks", value: total, limit: u32::MAX.into() });
+        // Before there are lists as long as the job has ranks.
+        if total > u64::from(RANKS_MAX) {
+            let (what, limit) = ("ranks of a job", RANKS_MAX.into());
+            return Err(Error::TooMuch { what, value: total, limit });
         }
         let mut shares = shares(total - given, open);
         let entries = parsed.into_iter().map(|Listed { name, address, ranks }| {
@@ -296,7 +298,16 @@ mod tests {
         ] {
             assert!(refusal(list, None).contains(word), "{list}: {}", refusal(list, None));
         }
-        assert!(refusal("a:4294967295,b:2", None).contains("4294967297 is more than"));
+        let (most, value) = (RANKS_MAX, u64::from(u32::MAX) + 2);
+        assert_eq!(ranks(&format!("a:{},b:2", most - 2), None), [most - 2, 2]);
+        for (list, ranks, value) in [
+            (format!("a:{},b:2", most - 1), None, u64::from(most) + 1),
+            ("a:4294967295,b:2".into(), None, value),
+            ("a,b".into(), Some(4_000_000_000), 4_000_000_000),
+        ] {
+            let said = format!("{value} is more than the limit of {most}");
+            assert!(refusal(&list, ranks).contains(&said), "{}", refusal(&list, ranks));
+        }
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub(crate) struct LocalRanks<'a> {
     joiners: Option<Joiners>,
     /// The processes of those, each of which becomes readable when it ends.
     joined: Vec<(Rank, OwnedFd)>,
-    group: Pid,
+    /// The process group of the ranks, which is that of the first, as long as there is one.
+    group: Option<Pid>,
     reaper: Option<Reaper>,
     /// The signals that all ranks were sent.
     sent: RefCell<Vec<i32>>,
@@ -54,38 +55,53 @@ impl<'a> LocalRanks<'a> {
         sink: Sink,
         files: FileLimit,
     ) -> Result<Started<'a>, Error> {
-        let (mark, joiners) = (Mark::new(), Joiners::listen().ok());
-        let mut reaper =
-            launch.reaper.as_ref().and_then(|program| Reaper::start(program, Some(&mark)).ok());
-        let mut processes: Vec<Process> = Vec::new();
-        for rank in host.ranks() {
-            let group = processes.first().map(|first| processes::pid(&first.child));
-            match processes::start(launch, host, &mark, joiners.as_ref(), rank, group, files) {
-                Ok(process) => {
-                    if let (Some(reaper), None) = (&mut reaper, group) {
-                        reaper.watch_over(processes::pid(&process.child));
-                    }
-                    processes.push(process);
-                }
-                Err(error) => {
-                    group.inspect(|&group| processes::signal_group(group, Signal::KILL));
-                    processes.iter_mut().for_each(|process| drop(process.child.wait()));
-                    if let Some(reaper) = reaper {
-                        reaper.dismiss();
-                    }
-                    return Err(error);
-                }
+        let mark = Mark::new();
+        let program = launch.reaper.as_ref();
+        let reaper = program.and_then(|program| Reaper::start(program, Some(&mark)).ok());
+        let mut local_ranks = LocalRanks {
+            launch,
+            host,
+            processes: Vec::new(),
+            joiners: Joiners::listen().ok(),
+            joined: Vec::new(),
+            group: None,
+            reaper,
+            sent: RefCell::default(),
+        };
+        match local_ranks.start_all(&mark, sink, files) {
+            Ok((forwarder, input)) => Ok(Started { local_ranks, forwarder, input }),
+            Err(error) => {
+                local_ranks.clean_up();
+                Err(error)
             }
         }
-        let Some(first) = processes.first_mut() else {
+    }
+
+    fn start_all(
+        &mut self,
+        mark: &Mark,
+        sink: Sink,
+        files: FileLimit,
+    ) -> Result<(Forwarder, Option<ChildStdin>), Error> {
+        let (launch, host) = (self.launch, self.host);
+        for rank in host.ranks() {
+            let joiners = self.joiners.as_ref();
+            let process = processes::start(launch, host, mark, joiners, rank, self.group, files)?;
+            if self.group.is_none() {
+                let group = processes::pid(&process.child);
+                self.reaper.iter_mut().for_each(|reaper| reaper.watch_over(group));
+                self.group = Some(group);
+            }
+            self.processes.push(process);
+        }
+        let Some(first) = self.processes.first_mut() else {
             return Err(
                 farside_fabric::Error::Internal("no rank was given to this node".into()).into()
             );
         };
-        let group = processes::pid(&first.child);
         let input = first.child.stdin.take();
         let mut streams = Vec::new();
-        for process in &mut processes {
+        for process in &mut self.processes {
             let pipes = [
                 (process.child.stdout.take().map(OwnedFd::from), false),
                 (process.child.stderr.take().map(OwnedFd::from), true),
@@ -93,24 +109,9 @@ impl<'a> LocalRanks<'a> {
             let pipes = pipes.into_iter().filter_map(|(pipe, is_error)| Some((pipe?, is_error)));
             streams.extend(pipes.map(|(pipe, is_error)| Stream::new(pipe, process.rank, is_error)));
         }
-        let forwarder = Forwarder::start(streams, sink).map_err(|error| {
-            processes::signal_group(group, Signal::KILL);
-            Error::System { what: "starting the thread for output", error }
-        })?;
-        Ok(Started {
-            local_ranks: LocalRanks {
-                launch,
-                host,
-                processes,
-                joiners,
-                joined: Vec::new(),
-                group,
-                reaper,
-                sent: RefCell::default(),
-            },
-            forwarder,
-            input,
-        })
+        let forwarder = Forwarder::start(streams, sink)
+            .map_err(|error| Error::System { what: "starting the thread for output", error })?;
+        Ok((forwarder, input))
     }
 
     pub(crate) fn running(&self) -> Vec<Rank> {
@@ -139,6 +140,7 @@ impl<'a> LocalRanks<'a> {
         } else {
             self.wait_for_those(happened)
         };
+        self.note_group();
         let ends = self.ended(gone, &mut before_loss);
         self.hear_joiners(besides, before_loss);
         ends
@@ -175,6 +177,12 @@ impl<'a> LocalRanks<'a> {
             false
         });
         gone
+    }
+
+    /// Gives the group up when nothing is left of it.
+    fn note_group(&mut self) {
+        let is_gone = |group: &mut Pid| processes::is_group_gone(*group, &self.processes);
+        self.group.take_if(is_gone);
     }
 
     /// Hears of ranks that join behind a wrapper, and tells the others of those that have ended
@@ -233,19 +241,18 @@ impl<'a> LocalRanks<'a> {
 
     pub(crate) fn signal(&self, signal: Signal) {
         self.sent.borrow_mut().push(signal.as_raw());
-        processes::signal_group(self.group, signal);
+        processes::signal_ranks(self.group, &self.processes, signal);
     }
 
     pub(crate) fn clean_up(&mut self) {
-        processes::signal_group(self.group, Signal::KILL);
-        for process in &mut self.processes {
-            let _ = process.child.wait();
-        }
+        processes::signal_ranks(self.group, &self.processes, Signal::KILL);
+        processes::await_killed(&mut self.processes);
         if self.launch.is_own_process {
             let reaper = self.reaper.as_ref().map(Reaper::pid);
             processes::end_descendants(reaper);
         }
-        processes::end_group_for_good(self.group);
+        self.note_group();
+        self.group.into_iter().for_each(processes::end_group_for_good);
         if let Some(reaper) = self.reaper.take() {
             reaper.dismiss();
         }

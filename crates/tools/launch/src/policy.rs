@@ -123,7 +123,10 @@ impl<'a> Policy<'a> {
             self.status = TIMED_OUT;
             let seconds = self.launch.timeout.unwrap_or_default().as_secs_f64();
             self.say(&format!("timed out after {seconds} s; still running: {}", list(&running())));
-            self.ending = Some((now, Signal::TERM));
+            // Ranks that were asked already are not asked again instead of being killed.
+            if !matches!(self.ending, Some((_, Signal::KILL))) {
+                self.ending = Some((now, Signal::TERM));
+            }
         }
         let (_, signal) = self.ending.filter(|&(when, _)| when <= now)?;
         let is_sudden = self.timed_out || self.is_stuck;
@@ -156,9 +159,7 @@ impl<'a> Policy<'a> {
     /// Stops this process until a signal lets it go on, and returns how long that took. The job
     /// has no less time for it.
     pub(crate) fn pause(&mut self) -> Duration {
-        let before = Instant::now();
-        signals::stop();
-        let pause = before.elapsed();
+        let pause = signals::stop();
         self.deadline = self.deadline.map(|when| later(when, pause));
         self.ending = self.ending.map(|(when, signal)| (later(when, pause), signal));
         self.untold.iter_mut().for_each(|untold| untold.due = later(untold.due, pause));
@@ -364,6 +365,19 @@ mod tests {
         let mut policy = Policy::new(&launch, &console);
         consequence(&mut policy);
         assert_eq!(policy.report(Vec::new()).status, 1);
+    }
+
+    #[test]
+    fn a_time_out_gives_ranks_that_were_asked_to_end_no_second_grace() {
+        let (mut launch, console) = (Launch::new("program", 2).unwrap(), Console::open().unwrap());
+        launch.grace = Duration::from_secs(3600);
+        let mut policy = Policy::new(&launch, &console);
+        assert_eq!(policy.asked(Signal::INT.as_raw()), Some(Signal::INT));
+        let ending = policy.ending;
+        policy.deadline = Some(Instant::now());
+        assert_eq!(policy.due_signal(Vec::new), None);
+        assert_eq!((policy.timed_out, policy.ending), (true, ending));
+        assert_eq!(policy.asked(Signal::INT.as_raw()), Some(Signal::KILL));
     }
 
     #[test]

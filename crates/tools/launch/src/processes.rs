@@ -8,12 +8,18 @@ use std::time::{Duration, Instant};
 
 use farside_fabric::Rank;
 use farside_job::{ENTRY, Host, Joiners, LAUNCHER, MARK};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Access, Mode, OFlags};
-use rustix::io::FdFlags;
+use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
 
 use crate::mark::Mark;
+use crate::policy::until;
 use crate::{Error, Launch, system};
+
+/// The time for which processes that were killed are waited for. One that needs longer is in an
+/// uninterruptible call, or belongs to a user whose processes are not ours to end.
+const END_TIME: Duration = Duration::from_secs(5);
 
 /// Returns an error if no program can start in this directory. It need not be readable.
 pub(crate) fn check_directory(directory: &Path) -> rustix::io::Result<()> {
@@ -67,9 +73,26 @@ pub(crate) fn start(
         rank,
         error,
     })?;
-    let handle = rustix::process::pidfd_open(pid(&child), PidfdFlags::empty())
-        .map_err(system("pidfd_open"))?;
-    Ok(Process { rank, child, handle })
+    let handle = rustix::process::pidfd_open(pid(&child), PidfdFlags::empty());
+    watched(rank, child, handle)
+}
+
+/// Takes a process that was started, with its handle. One without a handle is ended: nobody would
+/// hear of its end.
+fn watched(
+    rank: Rank,
+    mut child: Child,
+    handle: rustix::io::Result<OwnedFd>,
+) -> Result<Process, Error> {
+    match handle {
+        Ok(handle) => Ok(Process { rank, child, handle }),
+        Err(errno) => {
+            // It has just been started: it ends at once, or has ended.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(system("pidfd_open")(errno))
+        }
+    }
 }
 
 /// Prepares a rank's process before it becomes the program. It is a copy of a process in which
@@ -87,6 +110,53 @@ fn prepare(file: BorrowedFd<'_>, parent: Pid, files: FileLimit) -> std::io::Resu
 
 pub(crate) fn pid(child: &Child) -> Pid {
     Pid::from_child(child)
+}
+
+/// Signals ranks: all of their group, if there is still one, and each that is no longer in it
+/// (`timeout` and `setsid` leave it), with the group that it leads now.
+pub(crate) fn signal_ranks(group: Option<Pid>, ranks: &[Process], signal: Signal) {
+    group.inspect(|&group| signal_group(group, signal));
+    for process in ranks {
+        let pid = pid(&process.child);
+        match rustix::process::getpgid(Some(pid)) {
+            Ok(own) if Some(own) == group => {}
+            // Of one that has ended, the number may be that of another.
+            Ok(own) if own == pid && !has_ended(&process.handle, Instant::now()) => {
+                signal_group(own, signal);
+            }
+            // If it is gone, that is what was wanted.
+            _ => _ = rustix::process::pidfd_send_signal(&process.handle, signal),
+        }
+    }
+}
+
+/// Returns whether nothing is left of the group of these ranks. From then on its number may become
+/// that of another.
+pub(crate) fn is_group_gone(group: Pid, ranks: &[Process]) -> bool {
+    let of_rank = |process: &Process| rustix::process::getpgid(Some(pid(&process.child)));
+    !ranks.iter().any(|process| of_rank(process) == Ok(group))
+        && rustix::process::test_kill_process_group(group) == Err(Errno::SRCH)
+}
+
+/// Waits for ranks that were killed, but not for ever.
+pub(crate) fn await_killed(ranks: &mut [Process]) {
+    let deadline = Instant::now() + END_TIME;
+    for process in ranks {
+        has_ended(&process.handle, deadline);
+        // One that has not ended stays; another may have waited for it.
+        let _ = process.child.try_wait();
+    }
+}
+
+/// Returns whether a process ends before this time.
+fn has_ended(handle: &OwnedFd, deadline: Instant) -> bool {
+    loop {
+        let mut polled = [PollFd::new(handle, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, until(Some(deadline)).as_ref()) {
+            Err(Errno::INTR) => {}
+            polled => return polled == Ok(1),
+        }
+    }
 }
 
 /// Ends what is left of a process group, and returns when it is gone.
@@ -146,18 +216,27 @@ pub(crate) fn adopt_orphans() {
 /// Ends all descendants of this process, except `spare`, however they have moved in the process
 /// tree.
 pub(crate) fn end_descendants(spare: Option<Pid>) {
+    let deadline = Instant::now() + END_TIME;
     // Ending a process makes its children ours: look again until there are none.
     for _ in 0..1000 {
         let children: Vec<Pid> =
             children().into_iter().filter(|&child| Some(child) != spare).collect();
-        if children.is_empty() {
+        for &child in &children {
+            let _ = rustix::process::kill_process(child, Signal::KILL);
+        }
+        let gone = children.iter().filter(|&&child| reap(child, deadline)).count();
+        if gone == 0 {
             return;
         }
-        for child in children {
-            let _ = rustix::process::kill_process(child, Signal::KILL);
-            let _ = rustix::process::waitpid(Some(child), WaitOptions::empty());
-        }
     }
+}
+
+/// Waits for a child that was killed, until this time; returns whether it is gone.
+fn reap(child: Pid, deadline: Instant) -> bool {
+    if let Ok(handle) = rustix::process::pidfd_open(child, PidfdFlags::empty()) {
+        has_ended(&handle, deadline);
+    }
+    !matches!(rustix::process::waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
 }
 
 fn children() -> Vec<Pid> {
@@ -205,6 +284,65 @@ mod tests {
 
     #[global_allocator]
     static COUNTING: Counting = Counting;
+
+    /// A process that does nothing, in a group or as the first of a new one. It ends with the test
+    /// at the latest.
+    fn idle(group: Option<Pid>) -> Child {
+        let group = group.map_or(0, |group| group.as_raw_nonzero().get());
+        Command::new("cat").stdin(Stdio::piped()).process_group(group).spawn().unwrap()
+    }
+
+    fn idle_rank(group: Option<Pid>) -> Process {
+        let child = idle(group);
+        let handle = rustix::process::pidfd_open(pid(&child), PidfdFlags::empty());
+        watched(Rank(0), child, handle).unwrap()
+    }
+
+    fn end(process: &mut Process) {
+        process.child.kill().unwrap();
+        process.child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_watched_is_ended() {
+        let child = idle(None);
+        let pid = pid(&child);
+        assert!(watched(Rank(0), child, Err(Errno::MFILE)).is_err());
+        assert_eq!(rustix::process::test_kill_process(pid), Err(Errno::SRCH));
+    }
+
+    #[test]
+    fn a_child_that_does_not_end_is_not_waited_for() {
+        let mut child = idle(None);
+        assert!(!reap(pid(&child), Instant::now() + Duration::from_millis(10)));
+        child.kill().unwrap();
+        assert!(reap(pid(&child), Instant::now() + Duration::from_secs(60)));
+        assert!(child.try_wait().is_err(), "nobody else can wait for it now");
+    }
+
+    #[test]
+    fn a_group_is_gone_when_nobody_is_left_in_it() {
+        let mut first = idle_rank(None);
+        let group = pid(&first.child);
+        let (mut second, mut stray) = (idle_rank(Some(group)), idle_rank(None));
+        end(&mut first);
+        assert!(!is_group_gone(group, &[]), "one is there that is not known");
+        assert!(!is_group_gone(group, std::slice::from_ref(&second)));
+        end(&mut second);
+        assert!(is_group_gone(group, std::slice::from_ref(&stray)));
+        end(&mut stray);
+    }
+
+    #[test]
+    fn a_signal_reaches_ranks_in_the_group_and_elsewhere() {
+        let first = idle_rank(None);
+        let group = pid(&first.child);
+        let mut ranks = [first, idle_rank(Some(group)), idle_rank(None)];
+        signal_ranks(Some(group), &ranks, Signal::KILL);
+        await_killed(&mut ranks);
+        let ended = ranks.each_mut().map(|rank| rank.child.try_wait().unwrap().is_some());
+        assert_eq!(ended, [true; 3]);
+    }
 
     #[test]
     fn nothing_is_allocated_between_fork_and_exec() {

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 
@@ -73,11 +74,13 @@ fn ignored() -> impl Fn(i32) -> bool {
     move |number| mask >> (number - 1) & 1 == 1
 }
 
-/// Stops this process until a signal lets it go on.
-pub(crate) fn stop() {
+/// Stops this process until a signal lets it go on, and returns how long that took.
+pub(crate) fn stop() -> Duration {
+    let before = Instant::now();
     // Sent to this thread, so that it is stopped when this returns; the system stops all others
     // with it.
     let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSTOP);
+    before.elapsed()
 }
 
 impl Drop for Signals {

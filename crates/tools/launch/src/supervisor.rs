@@ -135,6 +135,7 @@ impl Supervisor<'_> {
         if number == STOPPING {
             self.local_ranks.signal(Signal::STOP);
             self.policy.pause();
+            self.watcher.iter_mut().for_each(Watcher::resume);
             self.local_ranks.signal(Signal::CONT);
         } else if number == ASKING
             && let Some(page) = self.watcher.as_mut().and_then(Watcher::answer)
@@ -202,7 +203,7 @@ impl Supervisor<'_> {
                 .extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
             let polled = rustix::event::poll(&mut polled, until(patience.end()).as_ref());
             is_lost |= self.hear();
-            is_hurried = is_told_to_end(signals);
+            is_hurried = is_told_to_end(signals, &mut patience);
             if !matches!(polled, Ok(_) | Err(rustix::io::Errno::INTR))
                 || patience.is_over()
                 || is_hurried

@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use farside_inspect::page;
-use farside_inspect::snapshot::RankState;
 use farside_inspect::watch::{Seen, Watch};
 use farside_inspect::{Reader, Snapshot, diagnose};
 use farside_job::Host;
@@ -46,6 +45,11 @@ impl Watcher {
         seen
     }
 
+    /// The ranks go on after a pause, for which none of them has waited.
+    pub(crate) fn resume(&mut self) {
+        self.watch.iter_mut().for_each(|(watch, _)| watch.resume());
+    }
+
     /// Looks no more by itself.
     pub(crate) fn end_watch(&mut self) {
         self.watch = None;
@@ -57,7 +61,7 @@ impl Watcher {
         let is_second = self.asked.is_some_and(|asked| asked.elapsed() < AGAIN);
         self.asked = Some(Instant::now());
         let before = self.reader.read();
-        if is_second || before.ranks.iter().all(|rank| rank.state == RankState::Starting) {
+        if is_second || !before.ranks.iter().any(|rank| rank.is_read) {
             return None;
         }
         // The output of the ranks waits as long.

@@ -4,7 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 
 use crate::support::{
-    FARSIDE, FOUR, Scratch, Start, ended, farside_after, launcher, shells, sorted,
+    FARSIDE, FOUR, Scratch, Start, ended, farside, farside_after, launcher, shells, sorted,
 };
 use rustix::process::Signal;
 
@@ -163,14 +163,55 @@ fn signals_reach_all_ranks() {
         ("USR2", Signal::USR2),
     ] {
         let script = format!("trap 'echo got; exit 3' {name}; echo ready; {FOR_EVER}");
-        // Over hosts, QUIT asks what the ranks do first, and a busy host answers late.
-        let hosts = if signal == Signal::QUIT { 1 } else { FOUR.len() };
-        for &options in &FOUR[..hosts] {
+        for options in FOUR {
             let mut running = shells(&[options, &["--grace", "1000"]].concat(), &script).start();
             running.wait_for_lines("ready", 4);
             running.signal(signal);
             let said = running.wait().ends_with(3).stdout();
             assert_eq!(said.matches("got\n").count(), 4, "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn ranks_that_never_joined_are_signalled_although_one_of_them_has_ended() {
+    // The launcher has heard of the first rank when its process is gone.
+    let script = format!(
+        "if [ $FARSIDE_RANK = 0 ]; then echo $$ >new; mv new pid; exit 0; fi
+        trap 'echo got; exit 3' QUIT; until [ -e pid ]; do sleep 0.01; done
+        while [ -d /proc/$(cat pid) ]; do sleep 0.01; done; echo ready; {FOR_EVER}"
+    );
+    for options in FOUR {
+        let scratch = Scratch::new();
+        let options = [options, &["--keep-going", "--grace", "1000"]].concat();
+        let mut running = shells(&options, &script).directory(&scratch.path).start();
+        running.wait_for_lines("ready", 3);
+        running.signal(Signal::QUIT);
+        let said = running.wait().ends_with(3).stdout();
+        assert_eq!(said.matches("got\n").count(), 3, "{said}");
+    }
+}
+
+/// Programs that leave the process group of the job, and wait for the one that they start.
+const LEAVING: [&str; 2] = ["timeout 1000", "setsid --wait"];
+
+#[test]
+fn ranks_that_leave_the_group_of_the_job_end_with_it() {
+    for leaving in LEAVING {
+        for options in FOUR {
+            let script = format!("echo ready; exec {leaving} sleep 1000");
+            let timed = [options, &["--timeout", "2"]].concat();
+            let finished = shells(&timed, &script).run().ends_with(124);
+            finished.says(&["timed out after 2 s; still running: ranks 0-3\n"]);
+
+            let mut running = shells(options, &script).start();
+            running.wait_for_lines("ready", 4);
+            running.signal(Signal::TERM);
+            running.wait().ends_with(128 + 15);
+
+            let deaf = format!("trap '' TERM INT; {script}");
+            let failing = format!("[ $FARSIDE_RANK != 1 ] || exit 3; {deaf}");
+            shells(&[options, &["--grace", "0"]].concat(), &failing).run().ends_with(3);
         }
     }
 }
@@ -251,9 +292,13 @@ fn what_ranks_leave_behind_is_reaped_when_it_ends() {
 
 #[test]
 fn ranks_stop_and_go_on_with_the_launcher() {
-    let script = format!("trap 'exit 0' USR1; echo ready; {FOR_EVER}");
-    for options in TWO {
-        let mut running = shells(options, &script).start();
+    let script = format!("trap 'exit 0' TERM; echo ready; {FOR_EVER}");
+    // In the group of the job, and in groups of their own.
+    let ways = TWO.iter().flat_map(|options| [(options, ""), (options, "timeout 60")]);
+    for (options, wrapper) in ways {
+        let words = wrapper.split_whitespace().chain(["sh", "-c", &script]);
+        let words = ["run"].into_iter().chain(options.iter().copied()).chain(words);
+        let mut running = farside(words).start();
         running.wait_for_lines("ready", 2);
         for _ in 0..2 {
             running.signal(Signal::TSTP);
@@ -261,8 +306,32 @@ fn ranks_stop_and_go_on_with_the_launcher() {
             running.signal(Signal::CONT);
             running.wait_until_stopped(2, false);
         }
-        running.signal(Signal::USR1);
-        running.wait().ends_with(0);
+        running.signal(Signal::TERM);
+        running.wait().ends_with(128 + 15);
+    }
+}
+
+#[test]
+fn a_launcher_whose_output_waits_stops_and_goes_on() {
+    for options in TWO {
+        for to in ["", " >&2"] {
+            let scratch = Scratch::new();
+            let go = scratch.path.join("go");
+            let waits = format!("until [ -e {} ]; do sleep 0.01; done", go.display());
+            // As much as the pipe of a rank holds, and more for both than that of the launcher.
+            let mut running = stalled(options, &format!("{waits}; exec seq 12000{to}")).start();
+            (0..2).for_each(|rank| running.wait_for_rank(rank));
+            std::fs::write(&go, "").expect("a file can be written");
+            running.wait_until_alone();
+            for _ in 0..2 {
+                running.signal(Signal::TSTP);
+                running.wait_until_stopped(0, true);
+                running.signal(Signal::CONT);
+                running.wait_until_stopped(0, false);
+            }
+            running.read_on();
+            assert_eq!(running.wait().ends_with(0).lines().len(), 24_000, "{options:?}{to}");
+        }
     }
 }
 
@@ -335,6 +404,7 @@ fn a_launcher_that_is_killed_leaves_nothing() {
         format!("echo ready; {FOR_EVER}"),
         "sleep 1000 & setsid sleep 1000 & echo ready; wait".to_owned(),
         "(trap '' HUP TERM; sleep 1000 & sleep 1000 &); echo ready; sleep 1000".to_owned(),
+        "trap '' HUP TERM; echo ready; exec timeout 1000 sleep 1000".to_owned(),
         // The ranks are gone: only their children are left to be ended.
         "trap '' HUP; sh -c 'echo ready; sleep 1000' & [ $FARSIDE_RANK = 0 ] && wait; exit 0"
             .to_owned(),

@@ -208,7 +208,7 @@ fn a_host_with_another_version_is_named() {
 
 #[test]
 fn a_host_that_talks_nonsense_is_named() {
-    let greeting = format!("echo farside-node {}/10", env!("CARGO_PKG_VERSION"));
+    let greeting = format!("echo farside-node {}/11", env!("CARGO_PKG_VERSION"));
     for (nonsense, words) in
         [("\\377\\377\\377\\377x", "4294967295 bytes"), ("\\001\\000\\000\\000\\377", "decoded")]
     {
@@ -264,6 +264,10 @@ fn hosts_of_different_families_are_named() {
     let hosts = "a=127.0.0.1:1,b=[::1]:1";
     let job = farside(["run", "--hosts", hosts, "--rsh", LOCAL, "echo", "started"]);
     job.run().fails_with(&["host b: ", "::1", "host a is 127.0.0.1", "b=ADDRESS:RANKS"]);
+    // Two that have one name are told apart, and the way out is what the option takes.
+    let hosts = "a=127.0.0.1:1,a=[::1]:1";
+    let job = farside(["run", "--hosts", hosts, "--rsh", LOCAL, "echo", "started"]);
+    job.run().fails_with(&["host a (node 1): ", "another one: a=ADDRESS:RANKS"]);
 }
 
 #[test]

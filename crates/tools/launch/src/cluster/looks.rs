@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use farside_fabric::ExitCause;
-use farside_inspect::snapshot::{RankState, RankView};
 use farside_inspect::watch::Watch;
 use farside_inspect::{Snapshot, diagnose, page};
 use rustix::event::{PollFd, PollFlags};
@@ -15,7 +14,7 @@ use crate::console::Console;
 use crate::frames::ToNode;
 use crate::local_ranks::ended;
 use crate::metrics::MetricsServer;
-use crate::policy::until;
+use crate::policy::{later, until};
 use crate::remote::State;
 use crate::signals::ASKING;
 use crate::watcher::{AGAIN, APART, TITLE, places_of};
@@ -25,18 +24,24 @@ use crate::{Error, Launch};
 const ANSWER: Duration = Duration::from_secs(2);
 /// The time that hosts may take to say where their ranks are, before they are ended.
 const PLACES_TIME: Duration = Duration::from_millis(500);
+/// The time that the programs that reach hosts may take to end when their output has, all of them
+/// together: meanwhile nothing else happens.
+const EXPLANATION: Duration = Duration::from_secs(1);
 /// How old metrics become.
 const PUBLISHED: Duration = Duration::from_secs(2);
 
 pub(super) struct Looks {
     /// The watch, and when its next look is due.
     watch: Option<(Watch, Instant)>,
+    /// True once a rank of any host is known to have joined.
+    has_joined: bool,
     /// The user has asked: when, the first of the two looks, and when the second is due.
     asked: Option<Instant>,
     is_asked: bool,
     before: Option<Snapshot>,
     answer_due: Option<Instant>,
-    /// What the hosts have answered so far, and until when they may.
+    /// The number of the latest look, what the hosts have answered so far, and until when they may.
+    number: u32,
     answers: Vec<(usize, Snapshot)>,
     deadline: Option<Instant>,
     /// What was last seen, for metrics, and when it is due again.
@@ -49,16 +54,16 @@ pub(super) struct Looks {
 impl Looks {
     pub(super) fn new(stuck_after: Option<Duration>) -> Looks {
         let watch = stuck_after.map(|time| (Watch::new(TITLE.into(), time), Instant::now()));
-        let (answers, before) = (Vec::new(), None);
-        let (asked, is_asked, answer_due, deadline) = (None, false, None, None);
         Looks {
             watch,
-            asked,
-            is_asked,
-            before,
-            answer_due,
-            answers,
-            deadline,
+            has_joined: false,
+            asked: None,
+            is_asked: false,
+            before: None,
+            answer_due: None,
+            number: 0,
+            answers: Vec::new(),
+            deadline: None,
             published: None,
             places: Vec::new(),
             has_asked_places: false,
@@ -99,16 +104,61 @@ impl Looks {
         let is_second = self.asked.is_some_and(|asked| asked.elapsed() < AGAIN);
         self.asked = Some(Instant::now());
         self.is_asked = !is_second;
-        if !is_second {
-            (self.before, self.answer_due) = (None, Some(Instant::now()));
-        }
+        (self.before, self.answer_due) = (None, self.asked.filter(|_| !is_second));
         !is_second
     }
 
-    pub(super) fn answer(&mut self, node: usize, seen: Snapshot) {
-        if self.deadline.is_some() {
+    /// A rank of a host has joined.
+    pub(super) fn note_joined(&mut self) {
+        self.has_joined = true;
+    }
+
+    /// Takes what a host has answered to the look with this number, unless it comes too late.
+    pub(super) fn answer(&mut self, node: usize, number: u32, seen: Snapshot) {
+        if self.deadline.is_some() && number == self.number {
             self.answers.push((node, seen));
         }
+    }
+
+    /// The launcher has paused for so long. Nobody has less time for it, and no rank has waited.
+    pub(super) fn pause(&mut self, pause: Duration) {
+        self.deadline = self.deadline.map(|when| later(when, pause));
+        self.watch.iter_mut().for_each(|(watch, _)| watch.resume());
+    }
+
+    /// Begins a look, for which all hosts are to be asked.
+    pub(super) fn begin(&mut self) -> ToNode {
+        self.number = self.number.wrapping_add(1);
+        self.deadline = Some(Instant::now() + ANSWER);
+        ToNode::Look(self.number)
+    }
+
+    /// Returns what becomes of the user's request, if there is one, when all hosts that answer have
+    /// done so; nothing yet after the first of the two looks.
+    pub(super) fn reply(&mut self, now: &Snapshot) -> Option<Reply> {
+        // A host tells of the first rank that joins, but not at once.
+        self.has_joined |= now.ranks.iter().any(|rank| rank.is_read);
+        if !self.is_asked {
+            return None;
+        }
+        let before = self.before.take();
+        if self.has_joined && before.is_none() && !now.ranks.is_empty() {
+            self.before = Some(now.clone());
+            self.answer_due = Some(Instant::now() + APART);
+            return None;
+        }
+        (self.is_asked, self.answer_due) = (false, None);
+        Some(match before {
+            // Programs that never join know better what the signal means.
+            _ if !self.has_joined => Reply::PassOn,
+            Some(before) if !now.ranks.is_empty() => {
+                Reply::Say(page::write(TITLE, now, &diagnose(&before, now)))
+            }
+            _ => {
+                let seconds = ANSWER.as_secs();
+                Reply::Say(format!("no host has said within {seconds} s what its ranks do"))
+            }
+        })
     }
 
     /// A host has told what its ranks did when it heard that the job fails.
@@ -121,7 +171,7 @@ impl Looks {
     }
 
     /// Takes the answers, if all that are expected have come, or no more do.
-    fn take(&mut self, expected: usize) -> Option<Snapshot> {
+    pub(super) fn take(&mut self, expected: usize) -> Option<Snapshot> {
         let deadline = self.deadline?;
         if self.answers.len() < expected && deadline > Instant::now() {
             return None;
@@ -131,6 +181,14 @@ impl Looks {
         let parts = std::mem::take(&mut self.answers);
         Some(Snapshot::merge(parts.into_iter().map(|(_, seen)| seen).collect()))
     }
+}
+
+/// What becomes of a user's request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// It is a signal for the ranks.
+    PassOn,
+    Say(String),
 }
 
 /// Takes what was published; a thread that panicked with it has left it whole.
@@ -146,9 +204,9 @@ impl Cluster<'_> {
         }
         let is_there = |state: State| (State::Started..State::Done).contains(&state);
         if self.looks.is_due() {
+            let look = self.looks.begin();
             let there = self.remotes.iter().filter(|remote| is_there(remote.state));
-            there.for_each(|remote| remote.outbox.push(&ToNode::Look));
-            self.looks.deadline = Some(Instant::now() + ANSWER);
+            there.for_each(|remote| remote.outbox.push(&look));
         }
         let expected = self.remotes.iter().filter(|remote| is_there(remote.state)).count();
         let Some(now) = self.looks.take(expected) else { return };
@@ -156,21 +214,12 @@ impl Cluster<'_> {
             whole(latest).clone_from(&now);
             *due = Instant::now() + PUBLISHED;
         }
-        let has_joined = |rank: &RankView| rank.state != RankState::Starting;
-        if self.looks.answer_due.take().is_some() && !now.ranks.iter().any(has_joined) {
-            // Programs that never join know better what the signal means.
-            self.policy.asked(ASKING).into_iter().for_each(|signal| self.signal(signal));
-        } else if self.looks.is_asked {
-            match self.looks.before.take() {
-                Some(before) => {
-                    self.looks.is_asked = false;
-                    self.policy.say(&page::write(TITLE, &now, &diagnose(&before, &now)));
-                }
-                None => {
-                    self.looks.before = Some(now.clone());
-                    self.looks.answer_due = Some(Instant::now() + APART);
-                }
+        match self.looks.reply(&now) {
+            Some(Reply::PassOn) => {
+                self.policy.asked(ASKING).into_iter().for_each(|signal| self.signal(signal));
             }
+            Some(Reply::Say(page)) => self.policy.say(&page),
+            None => {}
         }
         if let Some((watch, due)) = &mut self.looks.watch {
             let seen = watch.see(now);
@@ -215,8 +264,9 @@ impl Cluster<'_> {
 
     pub(super) fn explain_end(&mut self, node: usize, why: Option<String>) -> String {
         let begun = self.begun;
+        let end = *self.explanations_end.get_or_insert_with(|| Instant::now() + EXPLANATION);
         let remote = &mut self.remotes[node];
-        let status = remote.wait(Instant::now() + Duration::from_secs(1)).map(ended);
+        let status = remote.wait(end).map(ended);
         let words = remote.words();
         match (why, status) {
             (Some(why), _) => why,

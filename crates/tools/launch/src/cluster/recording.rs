@@ -59,9 +59,13 @@ impl Cluster<'_> {
 
     /// Returns whether the clocks of all hosts that are there were compared, as far as needed.
     pub(super) fn are_clocks_compared(&self) -> bool {
-        let Some(recorded) = &self.recorded else { return true };
-        let mut hosts = self.remotes.iter().zip(&recorded.clocks);
-        hosts.all(|(remote, clock)| remote.state >= State::Done || clock.is_compared())
+        let is_gone = |node: usize| self.remotes[node].state >= State::Done;
+        (0..self.remotes.len()).all(|node| is_gone(node) || self.is_clock_compared(node))
+    }
+
+    /// Returns whether the clock of a host was compared, as far as needed.
+    pub(super) fn is_clock_compared(&self, node: usize) -> bool {
+        self.recorded.as_ref().is_none_or(|recorded| recorded.clocks[node].is_compared())
     }
 
     /// Compares all clocks once more, when the ranks have ended.
@@ -74,10 +78,10 @@ impl Cluster<'_> {
                 self.compare_clock(node);
             }
         }
-        let deadline = Instant::now() + LAST_COMPARISON;
+        let mut deadline = Instant::now() + LAST_COMPARISON;
         while !self.are_clocks_compared() && Instant::now() < deadline {
             // What asks for the end must not wait for this.
-            if self.step_quietly(deadline).is_none_or(|(_, told_to_end)| told_to_end) {
+            if self.step_quietly(&mut deadline).is_none_or(|(_, told_to_end)| told_to_end) {
                 return;
             }
         }

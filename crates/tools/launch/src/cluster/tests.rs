@@ -1,11 +1,15 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use farside_inspect::Snapshot;
+use farside_inspect::snapshot::RankView;
 use farside_job::Address;
 
+use super::looks::Reply;
 use super::partition::cut_off;
 use super::*;
 use crate::Failure;
+use crate::clocks::RoundTrip;
 use crate::frames::{GREETING, VERSION, encode};
 
 /// Returns who is cut off where all that do not hear another one have given it up.
@@ -39,7 +43,7 @@ fn a_host_that_is_silent_and_not_given_up_makes_nobody_else_guilty_and_is_not_lo
     assert_eq!(cut_off(complaints, pairs, &BTreeSet::from([1])), [0]);
 }
 
-/// Daemons that say what a test wants: a shell that reads the launcher's messages and knows four of
+/// Daemons that say what a test wants: a shell that reads the launcher's messages and knows some of
 /// them by the number they begin with.
 struct Puppets {
     directory: PathBuf,
@@ -52,7 +56,7 @@ const PUPPET: &str = r#"
         kind=$(echo "$bytes" | cut -d' ' -f2)
         case $kind in
             2) cat "$1/when-started-$2" 2>/dev/null;;
-            6) cat "$1/when-lost-$2" 2>/dev/null; rm -f "$1/when-lost-$2";;
+            6) cat "$1/when-lost-$2" 2>/dev/null; rm -f "$1/when-lost-$2"; echo "$2" >>"$1/told";;
             7) cat "$1/last"; exit;;
             12) cat "$1/when-asked-$2" 2>/dev/null; echo "$2" >>"$1/asked";;
         esac
@@ -272,8 +276,120 @@ fn a_pause_of_the_launcher_costs_no_host_its_time() {
     assert_eq!((cluster.killed, cluster.partition.judgement_time()), (None, None));
     (cluster.killed, cluster.start_deadline) = (Some(now), Some(now));
     cluster.partition.open(now);
+    cluster.looks.begin();
+    let answers_due = cluster.looks.next().unwrap();
     cluster.add_time(pause);
+    assert_eq!(cluster.looks.next(), Some(answers_due + pause));
     let later = Some(now + pause);
     assert_eq!((cluster.killed, cluster.start_deadline), (later, later));
     assert_eq!(cluster.partition.judgement_time(), later);
+}
+
+/// The end of a rank that was asked to end.
+fn ended(rank: u32) -> ToLauncher {
+    let (how, peer_state) = (ExitCause::Signal(15), PeerState::Alive);
+    ToLauncher::Ended { rank, how, peer_state, cause: None }
+}
+
+#[test]
+fn the_ranks_of_a_lost_host_are_lost_once_and_told_of_together() {
+    let puppets = Puppets::new();
+    puppets.first("a", &[]);
+    puppets.first("b", &[]);
+    let gives_up = [ToLauncher::Failed("it has had enough".into()), ended(0), ended(1), ended(2)];
+    puppets.write("when-started-a", &gives_up.iter().flat_map(encode).collect::<Vec<u8>>());
+    puppets.when_lost("b", &[ended(3)]);
+    let report = puppets.run("a:3,b");
+    assert_eq!((report.timed_out, &report.hosts_lost[..]), (false, &["a".to_owned()][..]));
+    let lost = [0, 1, 2].map(|rank| failed(rank, ExitCause::Silent));
+    assert_eq!(report.failures[..3], lost, "{report:?}");
+    assert_eq!(report.failures[3..], [failed(3, ExitCause::Signal(15))], "{report:?}");
+    assert_eq!(std::fs::read_to_string(puppets.directory.join("told")).unwrap(), "b\n");
+}
+
+/// A launcher that has reached its hosts by this command, and has heard nothing from them.
+fn reached<'a>(launch: &'a Launch, hosts: &'a Hosts, console: &'a Console) -> Cluster<'a> {
+    let mut cluster = Cluster::new(launch, hosts, console, None).unwrap();
+    cluster.start(FileLimit::default()).unwrap();
+    cluster
+}
+
+#[test]
+fn only_hosts_whose_clock_is_not_known_are_late_for_a_recording() {
+    let launch = Launch::new("true", 3).unwrap().options(|options| options.is_recorded = true);
+    let hosts = Hosts::parse("a,b,c", None).unwrap().rsh("sh -c 'cat >/dev/null' {host}").unwrap();
+    let console = Console::open().unwrap();
+    let launch = launch.hosts(hosts.clone());
+    let mut cluster = reached(&launch, &hosts, &console);
+    (0..3).for_each(|node| cluster.handle_message(node, ToLauncher::Met));
+    while !cluster.is_clock_compared(0) {
+        cluster.note_time(0, RoundTrip { sent_ns: 1, there_ns: 2, here_ns: 3 });
+    }
+    let late = cluster.late_hosts().to_string();
+    cluster.finish(false);
+    assert!(late.starts_with("host b, c: did not say what its clock shows within "), "{late}");
+}
+
+#[test]
+fn hosts_that_close_their_output_together_are_waited_for_together() {
+    let launch = Launch::new("true", 2).unwrap();
+    let hosts =
+        Hosts::parse("a,b", None).unwrap().rsh("sh -c 'exec cat >/dev/null 2>&1' {host}").unwrap();
+    let console = Console::open().unwrap();
+    let launch = launch.hosts(hosts.clone());
+    let mut cluster = reached(&launch, &hosts, &console);
+    let [first, second] = [0, 1].map(|node| {
+        let before = Instant::now();
+        let why = cluster.explain_end(node, None);
+        assert!(why.ends_with(" has closed its output"), "{why}");
+        before.elapsed()
+    });
+    cluster.finish(false);
+    assert!(second < first / 2, "{first:?}, and then {second:?}");
+}
+
+/// What a host with one rank has seen, which has joined or not.
+fn seen(is_read: bool) -> Snapshot {
+    let rank = RankView { is_read, ..RankView::default() };
+    Snapshot { ranks: vec![rank], ..Snapshot::default() }
+}
+
+#[test]
+fn who_asks_what_ranks_do_that_never_joined_signals_them_once() {
+    let mut looks = Looks::new(None);
+    assert!(looks.ask());
+    assert_eq!(looks.reply(&seen(false)), Some(Reply::PassOn));
+    // Looks for other reasons are no requests.
+    assert_eq!((looks.reply(&seen(false)), looks.reply(&seen(true))), (None, None));
+    assert_eq!(looks.next(), None);
+}
+
+#[test]
+fn hosts_that_answer_late_make_no_signal_of_a_question() {
+    let mut looks = Looks::new(None);
+    looks.note_joined();
+    assert!(looks.ask());
+    let nobody = Snapshot::default();
+    let Some(Reply::Say(said)) = looks.reply(&nobody) else { panic!("the ranks are signalled") };
+    assert_eq!(said, "no host has said within 2 s what its ranks do");
+    assert_eq!((looks.reply(&nobody), looks.next()), (None, None));
+    // The second look finds nobody, either.
+    let mut looks = Looks::new(None);
+    assert!(looks.ask());
+    assert_eq!(looks.reply(&seen(true)), None);
+    assert!(looks.next().is_some());
+    assert_eq!(looks.reply(&nobody), Some(Reply::Say(said)));
+}
+
+#[test]
+fn an_answer_to_an_earlier_look_is_none_to_this_one() {
+    let mut looks = Looks::new(None);
+    let mut number = || match looks.begin() {
+        ToNode::Look(number) => number,
+        other => panic!("{other:?}"),
+    };
+    let (first, second) = (number(), number());
+    looks.answer(0, first, seen(true));
+    looks.answer(1, second, seen(false));
+    assert_eq!(looks.take(1), Some(seen(false)));
 }
