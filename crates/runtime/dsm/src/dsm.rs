@@ -240,6 +240,24 @@ impl<'w> Dsm<'w> {
     /// Elements to be read, until the next synchronization.
     #[track_caller]
     pub fn view<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<View<'_, T>> {
+    /// Allocates two shared slices, or none.
+    #[track_caller]
+    pub(crate) fn alloc_both<T: Plain, U: Plain>(
+        &mut self,
+        (len, placement): (usize, Placement),
+        (other_len, other_placement): (usize, Placement),
+    ) -> Result<(Shared<T>, Shared<U>)> {
+        let first = self.alloc_at(len, placement)?;
+        match self.alloc_at(other_len, other_placement) {
+            Ok(other) => Ok((first, other)),
+            Err(error) => {
+                // Why there is no room says more.
+                let _ = self.free(first);
+                Err(error)
+            }
+        }
+    }
+
         let bytes =
             shared.bytes(&range).and_then(|bytes| self.touch(&bytes, false).map(|()| bytes));
         self.world.noted(bytes.and_then(|bytes| self.view_memory.view(bytes)))
