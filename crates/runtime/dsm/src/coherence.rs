@@ -21,6 +21,8 @@ pub(crate) struct Coherence<'w> {
     pub(crate) allocations: u32,
     /// The error after which nothing works any more.
     pub(crate) failure: Option<Error>,
+    /// Whether no call of the program has said so yet: a page fault cannot.
+    pub(crate) is_unreported: bool,
 }
 
 /// Locks and barriers find here what protocols find.
@@ -46,6 +48,7 @@ impl<'w> Coherence<'w> {
             messages: MessageCounts::new(here.ranks),
             allocations: 0,
             failure: None,
+            is_unreported: false,
             here,
             protocol,
         }

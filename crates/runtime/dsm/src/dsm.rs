@@ -486,17 +486,22 @@ impl<'w> Dsm<'w> {
         self.coherence.lock().records.races.clone()
     }
 
-    /// Gives everything back. Collective.
+    /// Gives everything back. Collective. Fails if a page could not be brought up to date, and no
+    /// call has said so yet: everything was given back then, too.
     #[track_caller]
     pub fn close(self) -> Result<()> {
         let Dsm { world, coherence, watched, .. } = self;
         // Faults must be impossible before the memory goes.
-        let (memory, protocol) = coherence.into_inner().into_parts();
+        let (memory, protocol) = coherence.into_parts();
         drop(watched);
-        // Ranks that have not come yet may still ask for diffs.
-        memory.free(world)?;
-        protocol.retire();
-        Ok(())
+        let coherence = coherence.into_inner();
+        let unreported = coherence.unreported();
+        let freed = memory.free(world);
+        if freed.is_ok() {
+            // Ranks that have not come may still ask for diffs.
+            protocol.retire();
+        }
+        world.noted(unreported.and(freed))
     }
 }
 

@@ -43,9 +43,15 @@ pub(crate) fn agree<T>(world: &World, mine: Result<T>) -> Result<T> {
 }
 
 impl Coherence<'_> {
-    /// Fails if something has gone wrong for good.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Fails if something has gone wrong for good, and tells the program so.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.is_unreported = false;
         self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Returns what has gone wrong, if the program was not told.
+    pub(crate) fn unreported(&self) -> Result<()> {
+        self.failure.clone().filter(|_| self.is_unreported).map_or(Ok(()), Err)
     }
 
     /// Remembers what has gone wrong: pages may be stale from now on. Tells all ranks, unless they

@@ -115,6 +115,31 @@ fn a_wrong_argument_of_a_synchronization_does_no_harm() {
         assert!(dsm.lock(u32::MAX).is_err());
         assert!(dsm.unlock(0).is_err());
         assert!(dsm.barrier_of(&[Rank(1), Rank(0)]).is_err());
+/// A load has no error to return, and no synchronization follows.
+#[test]
+fn a_page_that_did_not_come_is_an_error_of_close() {
+    on_two_nodes(2, |world| {
+        for is_checked in [false, true] {
+            let usual = short_of_storage((Copies::Rank, Diffs::OnDemand));
+            let mut dsm = Dsm::new(world, Config { access: Access::Pager, ..usual })?;
+            let words = dsm.alloc::<u64>(16 * PAGE_WORDS)?;
+            if world.rank() == Rank(0) {
+                (0..16 * PAGE_WORDS).try_for_each(|at| dsm.set(words, at, 7))?;
+            }
+            dsm.barrier()?;
+            let mut expects = false;
+            if world.rank() == Rank(1) {
+                assert_eq!(dsm.view(words, 0..16 * PAGE_WORDS)?.iter().sum::<u64>(), 0, "stale");
+                expects = !is_checked;
+                assert!(!is_checked || dsm.check().is_err(), "there is no room for the diffs");
+            }
+            let closed = dsm.close();
+            assert_eq!(matches!(closed, Err(Error::Exhausted(_))), expects, "{closed:?}");
+        }
+        Ok(())
+    });
+}
+
         dsm.locked(0, |dsm| dsm.check())?;
         dsm.barrier()?;
         dsm.close()
