@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::message::Reader;
 use crate::protocol::Protocol;
 use crate::state::{Local, LockState, MessageCounts, numbers_before};
-use crate::statistics::Statistics;
+use crate::statistics::{ArrayStatistics, Statistics};
 
 pub(crate) struct Coherence<'w> {
     pub(crate) here: Local<'w>,
@@ -66,14 +66,22 @@ impl<'w> Coherence<'w> {
         let repeats = self.context.job().state.effort().repeats;
         let mut statistics = self.records.statistics;
         statistics.retransmitted = repeats.saturating_sub(self.records.repeats);
-        self.protocol.add_statistics(&self.here, &mut statistics);
+        self.protocol.add_counts(&self.here, &mut statistics, &mut []);
         statistics
+    }
+
+    /// Adds what is known of the pages of allocations.
+    pub(crate) fn add_arrays(&self, arrays: &mut [ArrayStatistics]) {
+        self.protocol.add_counts(&self.here, &mut Statistics::default(), arrays);
     }
 
     pub(crate) fn read_intervals(&self, mut reader: Reader<'_>) -> Result<Vec<Interval>> {
         let mut intervals = Vec::new();
         while !reader.is_empty() {
-            intervals.push(self.protocol.read_interval(&self.here, &mut reader)?);
+            intervals.push(match self.config.is_eager() {
+                true => Interval::read(self.interval_form(), &mut reader)?,
+                false => Interval::read_pages(self.pages(), &mut reader)?,
+            });
         }
         Ok(intervals)
     }

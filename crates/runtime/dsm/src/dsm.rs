@@ -454,13 +454,13 @@ impl<'w> Dsm<'w> {
     /// allocations share count for each.
     pub fn array_statistics(&self) -> Vec<ArrayStatistics> {
         let coherence = self.coherence.lock();
-        let of = |(offset, end): (u64, u64)| {
+        let of = |(offset, end)| {
             let bytes = end - offset;
-            let mut array = ArrayStatistics { offset, bytes, ..ArrayStatistics::default() };
-            coherence.protocol.add_array(&coherence.here, &mut array);
-            array
+            ArrayStatistics { offset, bytes, ..ArrayStatistics::default() }
         };
-        self.region.allocations().map(of).collect()
+        let mut arrays: Vec<_> = self.region.allocations().map(of).collect();
+        coherence.add_arrays(&mut arrays);
+        arrays
     }
 
     /// Returns the times of this rank at each barrier of all ranks, if they are recorded: see

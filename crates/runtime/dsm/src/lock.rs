@@ -5,8 +5,9 @@
 //!            the last holder, notices with the grant.
 //! Differs:   a swap at the manager returns the last requester, and the request goes there
 //!            directly. The notices of a free lock are read from the last holder's log.
-//! State:     1 word at the manager and 2 on every rank for each lock, used in turn; a log of
-//!            intervals on every rank.
+//! State:     for each lock 1 word at the manager, and on every rank 2 words and 2 requests of 128
+//!            bytes, used in turn; on every rank the slot of a grant and its word, and a log of
+//!            intervals.
 //! Invariant: one holder at a time; the holder of a lock knows all that its last holder knew when
 //!            it released it.
 //! Ordering:  `one_place_for_all_requests_is_caught`, `a_chain_that_is_cut_is_caught`,
@@ -21,7 +22,7 @@ use crate::coherence::Coherence;
 use crate::failure::has_failed;
 use crate::memory::{GRANT_BYTES, REQUEST_BYTES, STATES, TAIL};
 use crate::message::{Reader, Writer};
-use crate::protocol::Told;
+use crate::protocol::{Log, Told};
 use crate::steps;
 use crate::time::Time;
 
@@ -138,16 +139,15 @@ impl Coherence<'_> {
     }
 
     pub(crate) fn release_lock(&mut self, lock: u32) -> Result<()> {
-        self.protocol.end_interval(&mut self.here)?;
+        let log = self.protocol.end_interval(&mut self.here)?;
         let turn = self.lock_state.turn[lock as usize];
-        let log_bytes = self.protocol.log_bytes();
-        let free = FREE | u64::from(self.epoch << KIND_BITS) | ((log_bytes as u64) << 32);
+        let free = FREE | u64::from(self.epoch << KIND_BITS) | ((log.bytes as u64) << 32);
         let place = self.memory.lock(self.me, lock, STATES + turn);
         // Not a swap: who asks must stay in the word if the answer is lost.
         let found = self.context.compare_swap(place, HELD, free)?;
         self.lock_state.held[lock as usize] = false;
         let Some((next, ticket)) = who_wants(found) else { return Ok(()) };
-        let granted = self.grant(lock, turn, next, ticket);
+        let granted = self.grant((lock, turn), (next, ticket), log);
         if granted.is_err() && !self.context.omits(steps::TELL_OF_FAILURE) {
             // Who waits cannot be reached, or hears that it waits in vain.
             let _ = self.refuse(next, ticket);
@@ -155,15 +155,21 @@ impl Coherence<'_> {
         granted
     }
 
-    /// Passes a lock on, with the notices that the next one lacks.
-    fn grant(&mut self, lock: u32, turn: usize, next: Rank, ticket: u64) -> Result<()> {
+    /// Passes a lock on, with the notices that the next one lacks. The log is that of the moment at
+    /// which the interval ended.
+    fn grant(
+        &mut self,
+        (lock, turn): (u32, usize),
+        (next, ticket): (Rank, u64),
+        log: Log,
+    ) -> Result<()> {
         let mut request = [0; REQUEST_BYTES];
         self.context.get(self.memory.request(self.me, lock, turn), &mut request)?;
         let knows = Reader::new(&request).time()?;
         let me = self.domains.of(self.me);
         // A rank of the same domain has been told.
         let is_told = self.domains.of(next) == me;
-        let is_long = !is_told && self.protocol.is_log_long();
+        let is_long = !is_told && log.is_long;
         let mut notices = Writer::default();
         if !is_told && !is_long {
             let keeps_to_itself = self.context.omits(steps::PASS_ON);
@@ -173,7 +179,7 @@ impl Coherence<'_> {
         let here = !is_long && GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES;
         let (kind, length) = match here {
             true => (HERE, notices.bytes().len()),
-            false => (IN_THE_LOG, self.protocol.log_bytes()),
+            false => (IN_THE_LOG, log.bytes),
         };
         let mut message = [kind.to_le_bytes(), (length as u32).to_le_bytes()].concat();
         if here {

@@ -34,7 +34,7 @@ use crate::guard::Allowed;
 use crate::interval::Interval;
 use crate::memory::GRANT_BYTES;
 use crate::message::{Reader, Writer};
-use crate::protocol::{Protocol, Told};
+use crate::protocol::{Log, Protocol, Told};
 use crate::state::Local;
 use crate::statistics::{ArrayStatistics, Statistics};
 use crate::time::Time;
@@ -62,10 +62,12 @@ impl Protocol for Domain {
         self.mapped[page as usize]
     }
 
-    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<()> {
+    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<Log> {
         let section = self.enter(here)?;
         let closed = self.close(here, &section);
-        self.or_break(here, &section, closed)
+        self.or_break(here, &section, closed)?;
+        let bytes = section.word(LOG_BYTES) as usize;
+        Ok(Log { bytes, is_long: bytes > GRANT_BYTES })
     }
 
     fn learn(&mut self, here: &mut Local<'_>, intervals: Vec<Interval>, told: Told) -> Result<()> {
@@ -96,18 +98,6 @@ impl Protocol for Domain {
         into: &mut Writer,
     ) -> Result<()> {
         self.copy_log(here, time, of, into)
-    }
-
-    fn read_interval(&self, here: &Local<'_>, from: &mut Reader<'_>) -> Result<Interval> {
-        Interval::read_pages(here.pages(), from)
-    }
-
-    fn log_bytes(&self) -> usize {
-        self.table.word(LOG_BYTES) as usize
-    }
-
-    fn is_log_long(&self) -> bool {
-        self.log_bytes() > GRANT_BYTES
     }
 
     fn write_pushed(&self, here: &Local<'_>, to: Rank, into: &mut Writer) -> Result<()> {
@@ -155,14 +145,16 @@ impl Protocol for Domain {
         }
     }
 
-    fn add_statistics(&self, here: &Local<'_>, statistics: &mut Statistics) {
+    fn add_counts(
+        &self,
+        here: &Local<'_>,
+        statistics: &mut Statistics,
+        arrays: &mut [ArrayStatistics],
+    ) {
         if here.is_home() {
             statistics.diffs_made += self.table.word(DIFFS_MADE);
         }
-    }
-
-    fn add_array(&self, here: &Local<'_>, array: &mut ArrayStatistics) {
-        self.add_pages(here, array);
+        arrays.iter_mut().for_each(|array| self.add_pages(here, array));
     }
 
     fn retire(&self) {

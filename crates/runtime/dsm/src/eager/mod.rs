@@ -13,8 +13,8 @@ use farside_rma::{Processing, World};
 use crate::config::{Config, Fetch, Start};
 use crate::guard::Allowed;
 use crate::interval::Interval;
-use crate::message::{Reader, Writer};
-use crate::protocol::{Protocol, Told};
+use crate::message::Writer;
+use crate::protocol::{Log, Protocol, Told};
 use crate::state::{Local, numbers_before};
 use crate::time::Time;
 pub(crate) use state::Eager;
@@ -64,10 +64,9 @@ impl Protocol for Eager {
         }
     }
 
-    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<()> {
-        match self.dirty.is_empty() && here.access_log.is_none() {
-            true => Ok(()),
-            false => self.release(here),
+    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<Log> {
+        if !self.dirty.is_empty() || here.access_log.is_some() {
+            self.release(here)?;
         }
     }
 
@@ -76,6 +75,7 @@ impl Protocol for Eager {
     }
 
     fn learn(&mut self, here: &mut Local<'_>, intervals: Vec<Interval>, told: Told) -> Result<()> {
+        Ok(Log { bytes: self.log_bytes, is_long: false })
         self.acquire(here, intervals, told)
     }
 
@@ -100,14 +100,6 @@ impl Protocol for Eager {
         }
         here.context.charge(Processing::Notices(count));
         Ok(())
-    }
-
-    fn read_interval(&self, here: &Local<'_>, from: &mut Reader<'_>) -> Result<Interval> {
-        Interval::read(here.interval_form(), from)
-    }
-
-    fn log_bytes(&self) -> usize {
-        self.log_bytes
     }
 
     fn begin_epoch(&mut self, here: &mut Local<'_>) -> Result<()> {
