@@ -19,7 +19,7 @@
 use farside_fabric::{Error, Rank, Result};
 
 use crate::coherence::Coherence;
-use crate::failure::has_failed;
+use crate::failure::reason_of;
 use crate::memory::{GRANT_BYTES, REQUEST_BYTES, STATES, TAIL};
 use crate::message::{Reader, Writer};
 use crate::protocol::{Log, Told};
@@ -31,14 +31,14 @@ use crate::time::Time;
 const HELD: u64 = 0;
 const FREE: u64 = 1;
 const WANTED: u64 = 2;
-/// Its rank had the lock, or waited for it, and passes it on to nobody.
+/// Its rank had the lock, or waited for it, and passes it on to nobody. The upper half says why.
 const FAILED: u64 = 3;
 const KIND_BITS: u32 = 2;
 
 /// The place of a grant's notices: here, or in the log of the last holder.
 const HERE: u32 = 0;
 const IN_THE_LOG: u32 = 1;
-/// The holder has failed, and there is no lock to be had.
+/// The holder has failed, and there is no lock to be had. The length says why.
 const NOWHERE: u32 = 2;
 const GRANT_HEADER: usize = 8;
 
@@ -87,7 +87,7 @@ impl Coherence<'_> {
                 return Ok(());
             }
             FREE => (found >> 32) as usize,
-            FAILED => return Err(has_failed(last)),
+            FAILED => return Err(self.heard(last, (found >> 32) as u32)),
             _ => match self.await_grant(ticket, last)? {
                 Some(length) => length,
                 None => return Ok(()),
@@ -107,7 +107,7 @@ impl Coherence<'_> {
         let length = word(4) as usize;
         match word(0) {
             IN_THE_LOG => return Ok(Some(length)),
-            NOWHERE => return Err(has_failed(last)),
+            NOWHERE => return Err(self.heard(last, word(4))),
             _ => {}
         }
         let mut message = vec![0; length.min(GRANT_BYTES)];
@@ -148,9 +148,13 @@ impl Coherence<'_> {
         self.lock_state.held[lock as usize] = false;
         let Some((next, ticket)) = who_wants(found) else { return Ok(()) };
         let granted = self.grant((lock, turn), (next, ticket), log);
-        if granted.is_err() && !self.context.omits(steps::TELL_OF_FAILURE) {
-            // Who waits cannot be reached, or hears that it waits in vain.
-            let _ = self.refuse(next, ticket);
+        if let Err(error) = &granted
+            && !self.context.omits(steps::TELL_OF_FAILURE)
+        {
+            // Who waits cannot be reached, or hears that it waits in vain. A grant that was posted
+            // must not overtake that.
+            let _ = self.context.fence();
+            let _ = self.refuse(next, ticket, reason_of(error));
         }
         granted
     }
@@ -196,15 +200,16 @@ impl Coherence<'_> {
     }
 
     /// Lets nobody wait for a lock that this rank holds, or waits for, and will not pass on.
-    pub(crate) fn fail_lock(&mut self, lock: u32) -> Result<()> {
+    pub(crate) fn fail_lock(&mut self, lock: u32, reason: u32) -> Result<()> {
         let turn = self.lock_state.turn[lock as usize];
-        let found =
-            self.here.context.swap(self.memory.lock(self.me, lock, STATES + turn), FAILED)?;
-        who_wants(found).map_or(Ok(()), |(next, ticket)| self.refuse(next, ticket))
+        let failed = FAILED | (u64::from(reason) << 32);
+        let place = self.memory.lock(self.me, lock, STATES + turn);
+        let found = self.context.swap(place, failed)?;
+        who_wants(found).map_or(Ok(()), |(next, ticket)| self.refuse(next, ticket, reason))
     }
 
-    fn refuse(&self, next: Rank, ticket: u64) -> Result<()> {
-        let message = [NOWHERE.to_le_bytes(), [0; 4]].concat();
+    fn refuse(&self, next: Rank, ticket: u64, reason: u32) -> Result<()> {
+        let message = [NOWHERE.to_le_bytes(), reason.to_le_bytes()].concat();
         let (grant, granted) = (self.memory.grant(next), self.memory.granted(next));
         self.context.put_signal(&message, grant, ticket, granted)
     }

@@ -97,8 +97,9 @@ pub(crate) trait Protocol: Send {
     /// Returns the number of bytes of diffs and notices that are kept.
     fn storage(&self) -> u64;
 
-    /// Tells those who share the copy that this rank could not go on.
-    fn give_up(&self, _here: &Local<'_>) {}
+    /// Tells those who share the copy that this rank could not go on, and why, as [`Local::heard`]
+    /// takes it.
+    fn give_up(&self, _here: &Local<'_>, _reason: u32) {}
 
     /// Adds what is counted beside [`Local::records`], and what is known of the pages of
     /// allocations.

@@ -8,8 +8,7 @@ use super::chain::DIFF_HEADER;
 use super::pattern::{AHEAD_MAX, Ahead};
 use super::request::{self, Answer, Delivered, PAGES_MAX, Wanted, Words};
 use super::state::Domain;
-use super::table::{BROKEN, Field, SECTIONS, Section, Source, Table};
-use crate::failure::has_failed;
+use super::table::{Field, SECTIONS, Section, Source, Table};
 use crate::guard::Allowed;
 use crate::state::Local;
 use crate::steps;
@@ -101,10 +100,9 @@ impl Domain {
     pub(super) fn enter_unmarked(&self, here: &Local<'_>) -> Result<Section> {
         loop {
             if let Some(section) = self.table.try_lock() {
-                return match section.word(BROKEN).checked_sub(1) {
-                    None => Ok(section),
-                    Some(rank) => Err(has_failed(Rank(rank as u32))),
-                };
+                let Some((rank, reason)) = section.broken() else { return Ok(section) };
+                drop(section);
+                return Err(here.heard(rank, reason));
             }
             here.context.relax()?;
         }
@@ -245,9 +243,11 @@ impl Domain {
                 return Ok(ahead);
             }
             if section.field(page, Field::Fetcher) != 0 {
-                // Another rank of the domain does.
+                // Another rank of the domain does, and it and the agent need the lock.
                 drop(section);
-                here.context.relax()?;
+                while self.table.field(page, Field::Fetcher) != 0 && self.table.broken().is_none() {
+                    here.context.relax()?;
+                }
                 continue;
             }
             let lacking = self.claim(here, &section, page);

@@ -41,7 +41,7 @@ use crate::time::Time;
 use chain::IDLE_MAX;
 use notices::storage_of;
 pub(crate) use state::{Domain, table_words};
-use table::{BROKEN, DIFFS_MADE, Field, LOG_BYTES};
+use table::{DIFFS_MADE, Field, LOG_BYTES};
 
 impl Protocol for Domain {
     fn read(&mut self, here: &mut Local<'_>, page: u32) -> Result<()> {
@@ -137,11 +137,11 @@ impl Protocol for Domain {
         storage_of(&self.table)
     }
 
-    fn give_up(&self, here: &Local<'_>) {
+    fn give_up(&self, here: &Local<'_>, reason: u32) {
         // Others may come between what has failed and this.
         let _ = self.mark_access(here);
         if let Ok(section) = self.enter_unmarked(here) {
-            section.set_word(BROKEN, u64::from(here.me.0) + 1);
+            section.break_domain(reason);
         }
     }
 

@@ -140,6 +140,7 @@ fn tables(
             diffs: map(world, home, memory.diffs.segment())?,
             log: map(world, home, memory.log.segment())?,
         };
+            rank: world.rank(),
         tables.push((home, Arc::new(table)));
     }
     Ok(tables)

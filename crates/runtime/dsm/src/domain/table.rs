@@ -8,7 +8,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Mapped, Step, Width};
+use farside_fabric::{Atomic, Mapped, Rank, Step, Width};
 use farside_rma::Context;
 use zerocopy::IntoBytes;
 
@@ -31,8 +31,9 @@ pub(crate) const CHANGES: usize = 6;
 pub(crate) const DIFFS_MADE: usize = 8;
 /// The length of the list of pages that were touched and had to be brought up to date.
 const TOUCHED: usize = 9;
-/// The rank that could not go on, plus 1: what the domain tells others is not to be relied on.
-pub(crate) const BROKEN: usize = 10;
+/// The rank that could not go on, plus 1, and in the upper half why: what the domain tells others
+/// is not to be relied on.
+const BROKEN: usize = 10;
 const HEADER_WORDS: usize = 16;
 
 /// Marks a page of the list of open pages that gets a notice only if it differs from its twin.
@@ -160,6 +161,8 @@ pub(super) fn omitted(context: &Context) -> u8 {
 pub(crate) struct Table {
     pub(crate) extents: Extents,
     pub(crate) domain: u32,
+    /// The rank that has mapped it.
+    pub(crate) rank: Rank,
     /// The steps that are left out, as [`omitted`] has them.
     pub(super) omitted: u8,
     pub(crate) words: Mapped,
@@ -169,20 +172,26 @@ pub(crate) struct Table {
     pub(crate) log: Mapped,
 }
 
-/// Holds the lock of a domain until dropped.
-pub(crate) struct Section(Arc<Table>);
+/// Holds the lock of a domain until dropped. A panic meanwhile breaks the domain.
+pub(crate) struct Section {
+    table: Arc<Table>,
+    is_unwinding: bool,
+}
 
 impl Deref for Section {
     type Target = Table;
 
     fn deref(&self) -> &Table {
-        &self.0
+        &self.table
     }
 }
 
 impl Drop for Section {
     fn drop(&mut self) {
-        let held = self.0.words.atomic(LOCK as u64 * 8, Width::W64, Atomic::Store(0));
+        if !self.is_unwinding && std::thread::panicking() {
+            self.break_domain(0);
+        }
+        let held = self.words.atomic(LOCK as u64 * 8, Width::W64, Atomic::Store(0));
         debug_assert_eq!(held, Some(1), "the lock of a domain");
     }
 }
@@ -191,7 +200,20 @@ impl Table {
     pub(crate) fn try_lock(self: &Arc<Table>) -> Option<Section> {
         let take = Atomic::CompareSwap { expected: 0, desired: 1 };
         let held = self.words.atomic(LOCK as u64 * 8, Width::W64, take);
-        (held == Some(0)).then(|| Section(self.clone()))
+        let is_unwinding = std::thread::panicking();
+        (held == Some(0)).then(|| Section { table: self.clone(), is_unwinding })
+    }
+
+    /// Returns the rank that could not go on, if there is one, and why, as `Local::heard` takes it.
+    pub(crate) fn broken(&self) -> Option<(Rank, u32)> {
+        let broken = self.word(BROKEN);
+        let rank = (broken as u32).checked_sub(1)?;
+        Some((Rank(rank), (broken >> 32) as u32))
+    }
+
+    /// Notes, in a section, that this rank could not go on.
+    pub(crate) fn break_domain(&self, reason: u32) {
+        self.set_word(BROKEN, (u64::from(reason) << 32) | (u64::from(self.rank.0) + 1));
     }
 
     #[inline]
@@ -389,5 +411,58 @@ impl Table {
         let mut words = vec![0; self.extents.page_words];
         self.read(&self.twins, page, &mut words);
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::ptr::NonNull;
+
+    use super::*;
+
+    fn mapped(bytes: usize) -> Mapped {
+        let base = NonNull::from(vec![0u128; bytes / 16].leak()).cast();
+        // SAFETY: the memory lives on, and nothing else reaches it.
+        unsafe { Mapped::new(base, bytes as u64, Arc::new(())) }
+    }
+
+    fn table() -> Arc<Table> {
+        let extents = Extents { pages: 2, page_words: 4, domains: 1 };
+        let [copy, twins, diffs, log] = [32, 32, 64, 64].map(mapped);
+        let words = mapped((extents.words() * 8).next_multiple_of(16));
+        let (domain, rank, omitted) = (0, Rank(3), 0);
+        Arc::new(Table { extents, domain, rank, omitted, words, copy, twins, diffs, log })
+    }
+
+    #[test]
+    fn a_panic_in_a_section_breaks_the_domain_and_frees_its_lock() {
+        let table = table();
+        let panics = AssertUnwindSafe(|| {
+            let _section = table.try_lock().unwrap();
+            panic!("is caught");
+        });
+        assert!(catch_unwind(panics).is_err());
+        assert!(table.try_lock().is_some());
+        assert_eq!(table.broken(), Some((Rank(3), 0)));
+    }
+
+    /// Guards end sections when the program panics.
+    #[test]
+    fn a_section_after_a_panic_breaks_nothing() {
+        struct Guard(Arc<Table>);
+        impl Drop for Guard {
+            fn drop(&mut self) {
+                drop(self.0.try_lock().unwrap());
+            }
+        }
+        let guard = Guard(table());
+        let table = guard.0.clone();
+        let panics = AssertUnwindSafe(|| {
+            let _guard = guard;
+            panic!("is caught");
+        });
+        assert!(catch_unwind(panics).is_err());
+        assert_eq!(table.broken(), None);
     }
 }

@@ -241,6 +241,21 @@ fn deaths() -> Vec<Check> {
 fn failures() -> Vec<Check> {
     vec![
         right(
+        right(
+            "dsm/long-messages-death",
+            "any rank dies, also one that was sent more than its signal brings",
+            roomy(tree()),
+            run::long_without_a_third,
+        )
+        .setup(three().deaths(1))
+        .policy(Policy::Random, 3000),
+        Check::new(
+            "dsm/barrier-of-two-death",
+            "any of three ranks dies: of two others that meet, one waits for a lock of the third",
+            without_a_third,
+        )
+        .setup(three().deaths(1))
+        .policy(Policy::Random, 3000),
             "dsm/barrier-failure",
             "a rank that has no room for its diffs meets nobody, and all hear of it",
             without_room(tree()),
@@ -251,6 +266,15 @@ fn failures() -> Vec<Check> {
             "the same with a manager",
             without_room(central()),
             run::meets_without_room,
+fn without_a_third(_: &Setup) -> Subject {
+    Subject::new(staged(|world, prepared| {
+        let mut dsm = Dsm::new(world, tree())?;
+        let heard = world.words(1)?;
+        prepared();
+        run::meets_without_a_third(&mut dsm, &heard)
+    }))
+}
+
         ),
         right(
             "dsm/lock-failure",

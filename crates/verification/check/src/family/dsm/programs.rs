@@ -1,7 +1,7 @@
 //! Programs without races, and what they must see.
 
 use farside::dsm::{Dsm, Placement, Shared};
-use farside::{Rank, Result};
+use farside::{Rank, Result, WaitOptions, Words};
 
 use crate::family::wrong;
 
@@ -86,6 +86,43 @@ pub(super) fn long_messages(dsm: &mut Dsm<'_>, rounds: u32) -> Result<()> {
     }
     let seen = dsm.get(all, 0)?;
     if seen == rounds { Ok(()) } else { Err(wrong(format!("{seen} instead of {rounds}"))) }
+}
+
+/// Rank 1 waits for a lock of rank 2, which may die, and rank 0 for rank 1, which does not leave
+/// before that.
+pub(super) fn meets_without_a_third(dsm: &mut Dsm<'_>, heard: &Words) -> Result<()> {
+    let (world, pair) = (dsm.world(), [Rank(0), Rank(1)]);
+    match world.rank().0 {
+        0 => {
+            let met = dsm.barrier_of(&pair);
+            world.signal(heard.at(Rank(1), 0), 1)?;
+            met
+        }
+        1 => {
+            let locked = dsm.locked(0, |_| Ok(()));
+            let met = dsm.barrier_of(&pair);
+            let options = WaitOptions::default();
+            world.wait_among(&pair, heard.at(Rank(1), 0), |heard| heard == 1, options)?;
+            locked.and(met)
+        }
+        _ => dsm.locked(0, |_| Ok(())),
+    }
+}
+
+/// Rank 0 tells rank 2, which may die, of more than its signal brings, and then, in other barriers,
+/// rank 1: until there is no room for more before all of it was taken.
+pub(super) fn long_without_a_third(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
+    let all: Shared<u32> = dsm.alloc_at(4 * LONG_PAGES, Placement::At(0))?;
+    for (round, pair) in [[0, 2], [0, 1], [0, 1]].into_iter().enumerate() {
+        let me = dsm.world().rank().0;
+        if me == 0 {
+            (0..LONG_PAGES).try_for_each(|page| dsm.set(all, 4 * page, round as u32 + 1))?;
+        }
+        if pair.contains(&me) {
+            dsm.barrier_of(&pair.map(Rank))?;
+        }
+    }
+    Ok(())
 }
 
 /// Every rank counts, under a lock.
