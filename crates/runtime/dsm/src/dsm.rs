@@ -16,7 +16,7 @@ use crate::config::{Access, Config, Copies, Diffs, Start};
 use crate::copies::{Domains, is_near};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::domain::{self, Domain};
-use crate::eager::Eager;
+use crate::eager::{self, Eager};
 use crate::failure::agree;
 use crate::front::{FaultHandler, PagerGuard};
 use crate::guard::{Allowed, Guard, NoGuard, ViewPages};
@@ -90,7 +90,7 @@ impl<'w> Parts<'w> {
             // Ranks of a node use it as memory, and so do the tables of its pages.
             let place = Location::caller();
             world.tell(|| ProbeEvent::Lent { what: "shared pages", place });
-            match &memory.domain {
+            match &memory.pages {
                 None => {
                     let one = OneCopy::new(world, memory, domains)?;
                     let own = Some(one.copy.base());
@@ -141,8 +141,11 @@ impl<'w> Dsm<'w> {
         if is_plain {
             method = None;
         }
-        let has_tables = !config.is_eager() && domains.count() > 1;
-        let table_words = has_tables.then(|| domain::table_words(&config, &domains));
+        let table_words = match config.is_eager() {
+            true => Some(eager::table_words(&config)),
+            false if domains.count() > 1 => Some(domain::table_words(&config, &domains)),
+            false => None,
+        };
         let memory = Memory::new(world, &config, table_words)?;
         let parts = Parts::new(world, &config, &memory, &domains, method);
         // No rank may send before every rank can receive.
@@ -237,9 +240,6 @@ impl<'w> Dsm<'w> {
         Ok(())
     }
 
-    /// Elements to be read, until the next synchronization.
-    #[track_caller]
-    pub fn view<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<View<'_, T>> {
     /// Allocates two shared slices, or none.
     #[track_caller]
     pub(crate) fn alloc_both<T: Plain, U: Plain>(
@@ -258,6 +258,9 @@ impl<'w> Dsm<'w> {
         }
     }
 
+    /// Elements to be read, until the next synchronization.
+    #[track_caller]
+    pub fn view<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<View<'_, T>> {
         let bytes =
             shared.bytes(&range).and_then(|bytes| self.touch(&bytes, false).map(|()| bytes));
         self.world.noted(bytes.and_then(|bytes| self.view_memory.view(bytes)))
@@ -491,11 +494,11 @@ impl<'w> Dsm<'w> {
     #[track_caller]
     pub fn close(self) -> Result<()> {
         let Dsm { world, coherence, watched, .. } = self;
+        let coherence = coherence.into_inner();
+        let unreported = coherence.unreported();
         // Faults must be impossible before the memory goes.
         let (memory, protocol) = coherence.into_parts();
         drop(watched);
-        let coherence = coherence.into_inner();
-        let unreported = coherence.unreported();
         let freed = memory.free(world);
         if freed.is_ok() {
             // Ranks that have not come may still ask for diffs.

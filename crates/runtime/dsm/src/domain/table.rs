@@ -8,6 +8,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use farside_fabric::memory::full_fence;
 use farside_fabric::{Atomic, Mapped, Rank, Step, Width};
 use farside_rma::Context;
 use zerocopy::IntoBytes;
@@ -84,9 +85,16 @@ pub(crate) enum Field {
     /// The number of times that its diffs were pushed since one of them wanted that.
     Pushes,
     IsTouched,
+    /// Whether other domains may fetch the whole page from here: [`KEPT`] or [`TWINNED`], or 0.
+    Kept,
 }
 
-const PAGE_FIELDS: usize = 23;
+const PAGE_FIELDS: usize = 24;
+
+/// They may, and take the page: its words stay, or will be in diffs.
+pub(crate) const KEPT: u64 = 1;
+/// They may, and take the twin: words of the page may change back, and be in no diff.
+pub(crate) const TWINNED: u64 = 2;
 
 const COMPARED_BYTES: usize = 256;
 
@@ -128,6 +136,10 @@ impl Extents {
 
     fn page(&self, page: u32) -> usize {
         self.touched() + self.pages + page as usize * PAGE_FIELDS
+    }
+
+    pub(crate) fn field(&self, page: u32, field: Field) -> usize {
+        self.page(page) + field as usize
     }
 
     fn source(&self, page: u32, domain: u32) -> usize {
@@ -216,6 +228,17 @@ impl Table {
         self.set_word(BROKEN, (u64::from(reason) << 32) | (u64::from(self.rank.0) + 1));
     }
 
+    /// A page has a twin from now on, of which ranks of the domain may make the page differ. What
+    /// other domains fetch whole is the twin: all that it lacks will be in diffs that they hear of.
+    pub(crate) fn show_twin(&self, page: u32) {
+        if self.field(page, Field::Kept) == KEPT {
+            // Others see the twin before they see this, and this before the stores that follow.
+            full_fence();
+            self.set_field(page, Field::Kept, TWINNED);
+            full_fence();
+        }
+    }
+
     #[inline]
     pub(super) fn omits(&self, step: Step) -> bool {
         let mut asked = (0..).zip(ASKED);
@@ -235,11 +258,11 @@ impl Table {
     }
 
     pub(crate) fn field(&self, page: u32, field: Field) -> u64 {
-        self.word(self.extents.page(page) + field as usize)
+        self.word(self.extents.field(page, field))
     }
 
     pub(crate) fn set_field(&self, page: u32, field: Field, value: u64) {
-        self.set_word(self.extents.page(page) + field as usize, value);
+        self.set_word(self.extents.field(page, field), value);
     }
 
     pub(crate) fn count(&self, page: u32, field: Field) {

@@ -189,6 +189,20 @@ fn barriers() -> Vec<Check> {
         ),
         right("dsm/some-tree", "the same along the tree", tree(), run::some),
         right(
+            "dsm/changes-back",
+            "words that change back are not kept by a rank that has fetched their page meanwhile",
+            from_rank_0(tree()),
+            run::changes_back,
+        )
+        .setup(Setup::new(2)),
+        right(
+            "dsm/changes-back-reclaimed",
+            "the same where every barrier throws away what is not needed",
+            reclaiming(tree()),
+            run::changes_back,
+        )
+        .setup(Setup::new(2)),
+        right(
             "dsm/told",
             "what one hears in a barrier of two, the next one with a lock sees, too",
             tree(),
@@ -228,20 +242,6 @@ fn deaths() -> Vec<Check> {
         )
         .setup(three().deaths(1)),
         right(
-            "dsm/lock-death",
-            "any rank dies while it has a lock, or waits for it",
-            tree(),
-            run::counting,
-        )
-        .setup(Setup::new(2).deaths(1)),
-    ]
-}
-
-/// The promises to the others when one rank cannot go on.
-fn failures() -> Vec<Check> {
-    vec![
-        right(
-        right(
             "dsm/long-messages-death",
             "any rank dies, also one that was sent more than its signal brings",
             roomy(tree()),
@@ -256,6 +256,29 @@ fn failures() -> Vec<Check> {
         )
         .setup(three().deaths(1))
         .policy(Policy::Random, 3000),
+        right(
+            "dsm/lock-death",
+            "any rank dies while it has a lock, or waits for it",
+            tree(),
+            run::counting,
+        )
+        .setup(Setup::new(2).deaths(1)),
+    ]
+}
+
+fn without_a_third(_: &Setup) -> Subject {
+    Subject::new(staged(|world, prepared| {
+        let mut dsm = Dsm::new(world, tree())?;
+        let heard = world.words(1)?;
+        prepared();
+        run::meets_without_a_third(&mut dsm, &heard)
+    }))
+}
+
+/// The promises to the others when one rank cannot go on.
+fn failures() -> Vec<Check> {
+    vec![
+        right(
             "dsm/barrier-failure",
             "a rank that has no room for its diffs meets nobody, and all hear of it",
             without_room(tree()),
@@ -266,15 +289,6 @@ fn failures() -> Vec<Check> {
             "the same with a manager",
             without_room(central()),
             run::meets_without_room,
-fn without_a_third(_: &Setup) -> Subject {
-    Subject::new(staged(|world, prepared| {
-        let mut dsm = Dsm::new(world, tree())?;
-        let heard = world.words(1)?;
-        prepared();
-        run::meets_without_a_third(&mut dsm, &heard)
-    }))
-}
-
         ),
         right(
             "dsm/lock-failure",
@@ -351,6 +365,14 @@ fn wrong() -> Vec<Check> {
         .omitting(steps::RENEW_TWINS)
         .setup(Setup::new(3).rounds(2))
         .mutant(Promise::Consistency, "instead of"),
+        Check::new(
+            "dsm/takes-written-pages",
+            "fetches a whole page while its keeper writes it",
+            subject(from_rank_0(tree()), run::changes_back),
+        )
+        .omitting(steps::TAKE_TWINS)
+        .setup(Setup::new(2))
+        .mutant(Promise::Consistency, "have changed back"),
         Check::new(
             "dsm/reclaims-too-early",
             "throws diffs away while others still need them",
