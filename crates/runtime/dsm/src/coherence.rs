@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::message::Reader;
 use crate::protocol::Protocol;
 use crate::state::{Local, LockState, MessageCounts, numbers_before};
-use crate::statistics::Statistics;
+use crate::statistics::{ArrayStatistics, Statistics};
 
 pub(crate) struct Coherence<'w> {
     pub(crate) here: Local<'w>,
@@ -21,6 +21,8 @@ pub(crate) struct Coherence<'w> {
     pub(crate) allocations: u32,
     /// The error after which nothing works any more.
     pub(crate) failure: Option<Error>,
+    /// Whether no call of the program has said so yet: a page fault cannot.
+    pub(crate) is_unreported: bool,
 }
 
 /// Locks and barriers find here what protocols find.
@@ -46,6 +48,7 @@ impl<'w> Coherence<'w> {
             messages: MessageCounts::new(here.ranks),
             allocations: 0,
             failure: None,
+            is_unreported: false,
             here,
             protocol,
         }
@@ -63,14 +66,22 @@ impl<'w> Coherence<'w> {
         let repeats = self.context.job().state.effort().repeats;
         let mut statistics = self.records.statistics;
         statistics.retransmitted = repeats.saturating_sub(self.records.repeats);
-        self.protocol.add_statistics(&self.here, &mut statistics);
+        self.protocol.add_counts(&self.here, &mut statistics, &mut []);
         statistics
+    }
+
+    /// Adds what is known of the pages of allocations.
+    pub(crate) fn add_arrays(&self, arrays: &mut [ArrayStatistics]) {
+        self.protocol.add_counts(&self.here, &mut Statistics::default(), arrays);
     }
 
     pub(crate) fn read_intervals(&self, mut reader: Reader<'_>) -> Result<Vec<Interval>> {
         let mut intervals = Vec::new();
         while !reader.is_empty() {
-            intervals.push(self.protocol.read_interval(&self.here, &mut reader)?);
+            intervals.push(match self.config.is_eager() {
+                true => Interval::read(self.interval_form(), &mut reader)?,
+                false => Interval::read_pages(self.pages(), &mut reader)?,
+            });
         }
         Ok(intervals)
     }

@@ -16,7 +16,7 @@ use crate::config::{Access, Config, Copies, Diffs, Start};
 use crate::copies::{Domains, is_near};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::domain::{self, Domain};
-use crate::eager::Eager;
+use crate::eager::{self, Eager};
 use crate::failure::agree;
 use crate::front::{FaultHandler, PagerGuard};
 use crate::guard::{Allowed, Guard, NoGuard, ViewPages};
@@ -90,7 +90,7 @@ impl<'w> Parts<'w> {
             // Ranks of a node use it as memory, and so do the tables of its pages.
             let place = Location::caller();
             world.tell(|| ProbeEvent::Lent { what: "shared pages", place });
-            match &memory.domain {
+            match &memory.pages {
                 None => {
                     let one = OneCopy::new(world, memory, domains)?;
                     let own = Some(one.copy.base());
@@ -141,8 +141,11 @@ impl<'w> Dsm<'w> {
         if is_plain {
             method = None;
         }
-        let has_tables = !config.is_eager() && domains.count() > 1;
-        let table_words = has_tables.then(|| domain::table_words(&config, &domains));
+        let table_words = match config.is_eager() {
+            true => Some(eager::table_words(&config)),
+            false if domains.count() > 1 => Some(domain::table_words(&config, &domains)),
+            false => None,
+        };
         let memory = Memory::new(world, &config, table_words)?;
         let parts = Parts::new(world, &config, &memory, &domains, method);
         // No rank may send before every rank can receive.
@@ -235,6 +238,24 @@ impl<'w> Dsm<'w> {
         self.world.noted(self.region.free(shared.offset()))?;
         self.coherence.lock().allocations = self.region.digest();
         Ok(())
+    }
+
+    /// Allocates two shared slices, or none.
+    #[track_caller]
+    pub(crate) fn alloc_both<T: Plain, U: Plain>(
+        &mut self,
+        (len, placement): (usize, Placement),
+        (other_len, other_placement): (usize, Placement),
+    ) -> Result<(Shared<T>, Shared<U>)> {
+        let first = self.alloc_at(len, placement)?;
+        match self.alloc_at(other_len, other_placement) {
+            Ok(other) => Ok((first, other)),
+            Err(error) => {
+                // Why there is no room says more.
+                let _ = self.free(first);
+                Err(error)
+            }
+        }
     }
 
     /// Elements to be read, until the next synchronization.
@@ -436,13 +457,13 @@ impl<'w> Dsm<'w> {
     /// allocations share count for each.
     pub fn array_statistics(&self) -> Vec<ArrayStatistics> {
         let coherence = self.coherence.lock();
-        let of = |(offset, end): (u64, u64)| {
+        let of = |(offset, end)| {
             let bytes = end - offset;
-            let mut array = ArrayStatistics { offset, bytes, ..ArrayStatistics::default() };
-            coherence.protocol.add_array(&coherence.here, &mut array);
-            array
+            ArrayStatistics { offset, bytes, ..ArrayStatistics::default() }
         };
-        self.region.allocations().map(of).collect()
+        let mut arrays: Vec<_> = self.region.allocations().map(of).collect();
+        coherence.add_arrays(&mut arrays);
+        arrays
     }
 
     /// Returns the times of this rank at each barrier of all ranks, if they are recorded: see
@@ -468,17 +489,22 @@ impl<'w> Dsm<'w> {
         self.coherence.lock().records.races.clone()
     }
 
-    /// Gives everything back. Collective.
+    /// Gives everything back. Collective. Fails if a page could not be brought up to date, and no
+    /// call has said so yet: everything was given back then, too.
     #[track_caller]
     pub fn close(self) -> Result<()> {
         let Dsm { world, coherence, watched, .. } = self;
+        let coherence = coherence.into_inner();
+        let unreported = coherence.unreported();
         // Faults must be impossible before the memory goes.
-        let (memory, protocol) = coherence.into_inner().into_parts();
+        let (memory, protocol) = coherence.into_parts();
         drop(watched);
-        // Ranks that have not come yet may still ask for diffs.
-        memory.free(world)?;
-        protocol.retire();
-        Ok(())
+        let freed = memory.free(world);
+        if freed.is_ok() {
+            // Ranks that have not come may still ask for diffs.
+            protocol.retire();
+        }
+        world.noted(unreported.and(freed))
     }
 }
 

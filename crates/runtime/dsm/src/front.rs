@@ -203,10 +203,10 @@ impl Coherence<'_> {
         // A fault on a readable page is a write, unless the page was never touched before.
         let is_readable = || self.protocol.allowed(page) != Allowed::Nothing;
         let is_write = fault.is_write.unwrap_or_else(is_readable);
-        let done = match self.check() {
-            Err(error) => Err(error),
-            Ok(()) if is_write => self.write(page),
-            Ok(()) => self.read(page),
+        let done = match self.failure.clone() {
+            Some(error) => Err(error),
+            None if is_write => self.write(page),
+            None => self.read(page),
         };
         self.view = None;
         let allowed = self.protocol.allowed(page);
@@ -214,6 +214,7 @@ impl Coherence<'_> {
         if let Err(error) = done {
             // An access cannot fail. The page stays as it was seen last, and the next
             // synchronization fails.
+            self.is_unreported |= self.failure.is_none();
             self.fail(error);
             if self.guard.allow(page, 1, Allowed::Writing).is_err() {
                 std::process::abort();

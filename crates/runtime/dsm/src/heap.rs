@@ -55,8 +55,9 @@ impl SharedHeap {
     /// Makes a heap of so many bytes, guarded by this lock. Every rank does, in the same order with
     /// its other allocations; the memory must not have been used before.
     pub fn new(dsm: &mut Dsm<'_>, bytes: u64, lock: u32) -> Result<SharedHeap> {
-        let state = dsm.alloc_at(FREE + SIZES, Placement::Pages)?;
-        let room = dsm.alloc_at((bytes / UNIT * UNIT / 8) as usize, Placement::Pages)?;
+        let words = (bytes / UNIT * UNIT / 8) as usize;
+        let (state, room) =
+            dsm.alloc_both((FREE + SIZES, Placement::Pages), (words, Placement::Pages))?;
         Ok(SharedHeap { lock, state, room })
     }
 

@@ -83,9 +83,9 @@ impl<'d, 'w> Lent<'d, 'w> {
     /// written.
     #[track_caller]
     pub fn read<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<Part<'d, T>> {
+        let View { cells, log } = self.dsm.view(shared, range.clone())?;
         let lent = shared.bytes(&range).and_then(|bytes| self.lent.borrow_mut().read(bytes));
         self.dsm.world().noted(lent)?;
-        let View { cells, log } = self.dsm.view(shared, range)?;
         Ok(Part { cells, log })
     }
 
@@ -97,9 +97,9 @@ impl<'d, 'w> Lent<'d, 'w> {
         shared: Shared<T>,
         range: Range<usize>,
     ) -> Result<PartMut<'d, T>> {
+        let ViewMut { cells, log } = self.dsm.view_mut(shared, range.clone())?;
         let lent = shared.bytes(&range).and_then(|bytes| self.lent.borrow_mut().write(bytes));
         self.dsm.world().noted(lent)?;
-        let ViewMut { cells, log } = self.dsm.view_mut(shared, range)?;
         Ok(PartMut { cells, log })
     }
 }

@@ -5,8 +5,9 @@
 //!            the last holder, notices with the grant.
 //! Differs:   a swap at the manager returns the last requester, and the request goes there
 //!            directly. The notices of a free lock are read from the last holder's log.
-//! State:     1 word at the manager and 2 on every rank for each lock, used in turn; a log of
-//!            intervals on every rank.
+//! State:     for each lock 1 word at the manager, and on every rank 2 words and 2 requests of 128
+//!            bytes, used in turn; on every rank the slot of a grant and its word, and a log of
+//!            intervals.
 //! Invariant: one holder at a time; the holder of a lock knows all that its last holder knew when
 //!            it released it.
 //! Ordering:  `one_place_for_all_requests_is_caught`, `a_chain_that_is_cut_is_caught`,
@@ -18,10 +19,10 @@
 use farside_fabric::{Error, Rank, Result};
 
 use crate::coherence::Coherence;
-use crate::failure::has_failed;
+use crate::failure::reason_of;
 use crate::memory::{GRANT_BYTES, REQUEST_BYTES, STATES, TAIL};
 use crate::message::{Reader, Writer};
-use crate::protocol::Told;
+use crate::protocol::{Log, Told};
 use crate::steps;
 use crate::time::Time;
 
@@ -30,14 +31,14 @@ use crate::time::Time;
 const HELD: u64 = 0;
 const FREE: u64 = 1;
 const WANTED: u64 = 2;
-/// Its rank had the lock, or waited for it, and passes it on to nobody.
+/// Its rank had the lock, or waited for it, and passes it on to nobody. The upper half says why.
 const FAILED: u64 = 3;
 const KIND_BITS: u32 = 2;
 
 /// The place of a grant's notices: here, or in the log of the last holder.
 const HERE: u32 = 0;
 const IN_THE_LOG: u32 = 1;
-/// The holder has failed, and there is no lock to be had.
+/// The holder has failed, and there is no lock to be had. The length says why.
 const NOWHERE: u32 = 2;
 const GRANT_HEADER: usize = 8;
 
@@ -86,7 +87,7 @@ impl Coherence<'_> {
                 return Ok(());
             }
             FREE => (found >> 32) as usize,
-            FAILED => return Err(has_failed(last)),
+            FAILED => return Err(self.heard(last, (found >> 32) as u32)),
             _ => match self.await_grant(ticket, last)? {
                 Some(length) => length,
                 None => return Ok(()),
@@ -106,7 +107,7 @@ impl Coherence<'_> {
         let length = word(4) as usize;
         match word(0) {
             IN_THE_LOG => return Ok(Some(length)),
-            NOWHERE => return Err(has_failed(last)),
+            NOWHERE => return Err(self.heard(last, word(4))),
             _ => {}
         }
         let mut message = vec![0; length.min(GRANT_BYTES)];
@@ -138,32 +139,41 @@ impl Coherence<'_> {
     }
 
     pub(crate) fn release_lock(&mut self, lock: u32) -> Result<()> {
-        self.protocol.end_interval(&mut self.here)?;
+        let log = self.protocol.end_interval(&mut self.here)?;
         let turn = self.lock_state.turn[lock as usize];
-        let log_bytes = self.protocol.log_bytes();
-        let free = FREE | u64::from(self.epoch << KIND_BITS) | ((log_bytes as u64) << 32);
+        let free = FREE | u64::from(self.epoch << KIND_BITS) | ((log.bytes as u64) << 32);
         let place = self.memory.lock(self.me, lock, STATES + turn);
         // Not a swap: who asks must stay in the word if the answer is lost.
         let found = self.context.compare_swap(place, HELD, free)?;
         self.lock_state.held[lock as usize] = false;
         let Some((next, ticket)) = who_wants(found) else { return Ok(()) };
-        let granted = self.grant(lock, turn, next, ticket);
-        if granted.is_err() && !self.context.omits(steps::TELL_OF_FAILURE) {
-            // Who waits cannot be reached, or hears that it waits in vain.
-            let _ = self.refuse(next, ticket);
+        let granted = self.grant((lock, turn), (next, ticket), log);
+        if let Err(error) = &granted
+            && !self.context.omits(steps::TELL_OF_FAILURE)
+        {
+            // Who waits cannot be reached, or hears that it waits in vain. A grant that was posted
+            // must not overtake that.
+            let _ = self.context.fence();
+            let _ = self.refuse(next, ticket, reason_of(error));
         }
         granted
     }
 
-    /// Passes a lock on, with the notices that the next one lacks.
-    fn grant(&mut self, lock: u32, turn: usize, next: Rank, ticket: u64) -> Result<()> {
+    /// Passes a lock on, with the notices that the next one lacks. The log is that of the moment at
+    /// which the interval ended.
+    fn grant(
+        &mut self,
+        (lock, turn): (u32, usize),
+        (next, ticket): (Rank, u64),
+        log: Log,
+    ) -> Result<()> {
         let mut request = [0; REQUEST_BYTES];
         self.context.get(self.memory.request(self.me, lock, turn), &mut request)?;
         let knows = Reader::new(&request).time()?;
         let me = self.domains.of(self.me);
         // A rank of the same domain has been told.
         let is_told = self.domains.of(next) == me;
-        let is_long = !is_told && self.protocol.is_log_long();
+        let is_long = !is_told && log.is_long;
         let mut notices = Writer::default();
         if !is_told && !is_long {
             let keeps_to_itself = self.context.omits(steps::PASS_ON);
@@ -173,7 +183,7 @@ impl Coherence<'_> {
         let here = !is_long && GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES;
         let (kind, length) = match here {
             true => (HERE, notices.bytes().len()),
-            false => (IN_THE_LOG, self.protocol.log_bytes()),
+            false => (IN_THE_LOG, log.bytes),
         };
         let mut message = [kind.to_le_bytes(), (length as u32).to_le_bytes()].concat();
         if here {
@@ -190,15 +200,16 @@ impl Coherence<'_> {
     }
 
     /// Lets nobody wait for a lock that this rank holds, or waits for, and will not pass on.
-    pub(crate) fn fail_lock(&mut self, lock: u32) -> Result<()> {
+    pub(crate) fn fail_lock(&mut self, lock: u32, reason: u32) -> Result<()> {
         let turn = self.lock_state.turn[lock as usize];
-        let found =
-            self.here.context.swap(self.memory.lock(self.me, lock, STATES + turn), FAILED)?;
-        who_wants(found).map_or(Ok(()), |(next, ticket)| self.refuse(next, ticket))
+        let failed = FAILED | (u64::from(reason) << 32);
+        let place = self.memory.lock(self.me, lock, STATES + turn);
+        let found = self.context.swap(place, failed)?;
+        who_wants(found).map_or(Ok(()), |(next, ticket)| self.refuse(next, ticket, reason))
     }
 
-    fn refuse(&self, next: Rank, ticket: u64) -> Result<()> {
-        let message = [NOWHERE.to_le_bytes(), [0; 4]].concat();
+    fn refuse(&self, next: Rank, ticket: u64, reason: u32) -> Result<()> {
+        let message = [NOWHERE.to_le_bytes(), reason.to_le_bytes()].concat();
         let (grant, granted) = (self.memory.grant(next), self.memory.granted(next));
         self.context.put_signal(&message, grant, ticket, granted)
     }

@@ -3,7 +3,7 @@
 use farside_fabric::{Rank, Result};
 
 use crate::coherence::Coherence;
-use crate::failure::{SENDS_NONE, has_failed};
+use crate::failure::why_none_come;
 use crate::memory::{Way, check_room};
 use crate::steps;
 
@@ -45,8 +45,8 @@ impl Coherence<'_> {
         let bell = self.memory.bell(way, from, self.me);
         let has_come = |rank: Rank| Ok(rank != from || self.context.load(bell)? >= count);
         let come = self.context.wait_for_all(members, &has_come, bell, |come| come >= count)?;
-        if come == SENDS_NONE {
-            return Err(has_failed(from));
+        if let Some(reason) = why_none_come(come) {
+            return Err(self.heard(from, reason));
         }
         let mut header = [0; HEADER_BYTES];
         let slot = self.memory.slot(way, from, self.me);
@@ -82,12 +82,13 @@ impl Coherence<'_> {
         Ok(at)
     }
 
-    /// Waits until all long messages were taken.
+    /// Waits until all long messages were taken, also those to ranks that are not in this barrier.
     fn await_outbox(&mut self, members: &[Rank]) -> Result<()> {
         for (&to, &number) in &self.messages.long {
             let taken = self.memory.taken(self.me, to);
             let has_taken = |rank: Rank| Ok(rank != to || self.context.load(taken)? >= number);
-            self.context.wait_for_all(members, &has_taken, taken, |taken| taken >= number)?;
+            let watched = [members, &[to]].concat();
+            self.context.wait_for_all(&watched, &has_taken, taken, |taken| taken >= number)?;
         }
         self.messages.outbox_used = 0;
         Ok(())

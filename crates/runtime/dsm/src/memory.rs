@@ -48,12 +48,12 @@ pub(crate) struct Memory {
     /// Messages of locks.
     requests: Window<u8>,
     words: Window<u64>,
-    /// The state of coherence domains, if there are several.
-    pub(crate) domain: Option<DomainWindows>,
+    /// What is known of pages, unless all ranks share one copy.
+    pub(crate) pages: Option<PageWindows>,
 }
 
 impl Memory {
-    /// Allocates it, and `table_words` for the state of each domain if there are several.
+    /// Allocates it, and `table_words` for what is known of pages, unless all ranks share one copy.
     pub(crate) fn new(
         world: &World,
         config: &Config,
@@ -70,14 +70,14 @@ impl Memory {
         let requests = GRANT_BYTES + 2 * config.locks as usize * REQUEST_BYTES;
         let words = 3 * ranks + 1 + config.locks as usize * LOCK_WORDS;
         let team = world.team();
-        let domain = || match table_words {
-            Some(words) => DomainWindows::new(&team, config, words).map(Some),
+        let known = || match table_words {
+            Some(words) => PageWindows::new(&team, config, words).map(Some),
             None => Ok(None),
         };
         let pages = [config.bytes as usize / 4, config.storage_max as usize / 4];
         let bytes = [log_bytes, outbox_bytes, 2 * ranks * slot_bytes, requests];
-        let rest = || windows(&team, bytes, || windows(&team, [words], domain));
-        let ([copy, diffs], ([log, outbox, mail, requests], ([words], domain))) =
+        let rest = || windows(&team, bytes, || windows(&team, [words], known));
+        let ([copy, diffs], ([log, outbox, mail, requests], ([words], pages))) =
             windows(&team, pages, rest)?;
         Ok(Memory {
             ranks,
@@ -91,7 +91,7 @@ impl Memory {
             mail,
             requests,
             words,
-            domain,
+            pages,
         })
     }
 
@@ -155,22 +155,24 @@ impl Memory {
             .and(self.mail.free(world))
             .and(self.requests.free(world))
             .and(self.words.free(world))
-            .and(self.domain.map_or(Ok(()), |domain| domain.free(world)))
+            .and(self.pages.map_or(Ok(()), |pages| pages.free(world)))
     }
 }
 
-/// The state of a domain, in the memory of its first rank.
-pub(crate) struct DomainWindows {
+/// What is known of pages, and their twins. With a copy for each rank, and diffs that are made
+/// eagerly: for each page 1 if others fetch it whole from here and it was written since, and what it
+/// was before. Otherwise the state of a domain, in the memory of its first rank.
+pub(crate) struct PageWindows {
     pub(crate) table: Window<u64>,
     pub(crate) twins: Window<u32>,
 }
 
-impl DomainWindows {
-    fn new(team: &Team<'_>, config: &Config, table_words: usize) -> Result<DomainWindows> {
+impl PageWindows {
+    fn new(team: &Team<'_>, config: &Config, table_words: usize) -> Result<PageWindows> {
         let twins = [config.bytes as usize / 4];
         let ([table], ([twins], ())) =
             windows(team, [table_words], || windows(team, twins, || Ok(())))?;
-        Ok(DomainWindows { table, twins })
+        Ok(PageWindows { table, twins })
     }
 
     fn free(self, world: &World) -> Result<()> {

@@ -9,8 +9,8 @@ use crate::failure::agree;
 use crate::guard::Allowed;
 use crate::interval::Interval;
 use crate::memory::Memory;
-use crate::message::{Reader, Writer};
-use crate::protocol::{Protocol, Told};
+use crate::message::Writer;
+use crate::protocol::{Log, Protocol, Told};
 use crate::state::Local;
 use crate::time::Time;
 
@@ -40,8 +40,8 @@ impl Protocol for OneCopy {
         Allowed::Writing
     }
 
-    fn end_interval(&mut self, _here: &mut Local<'_>) -> Result<()> {
-        Ok(())
+    fn end_interval(&mut self, _here: &mut Local<'_>) -> Result<Log> {
+        Ok(Log { bytes: 0, is_long: false })
     }
 
     fn learn(
@@ -65,14 +65,6 @@ impl Protocol for OneCopy {
         _into: &mut Writer,
     ) -> Result<()> {
         Ok(())
-    }
-
-    fn read_interval(&self, here: &Local<'_>, from: &mut Reader<'_>) -> Result<Interval> {
-        Interval::read_pages(here.pages(), from)
-    }
-
-    fn log_bytes(&self) -> usize {
-        0
     }
 
     fn begin_epoch(&mut self, _here: &mut Local<'_>) -> Result<()> {

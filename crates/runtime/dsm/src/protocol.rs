@@ -22,6 +22,14 @@ pub(crate) enum Told {
     AmongAll,
 }
 
+/// The log of known intervals, which ranks read that ask for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Log {
+    pub(crate) bytes: usize,
+    /// Whether it is not worth while to look for what another rank lacks: it reads the log.
+    pub(crate) is_long: bool,
+}
+
 pub(crate) trait Protocol: Send {
     /// A page is about to be read: it is brought up to date, and may be read afterwards.
     fn read(&mut self, here: &mut Local<'_>, page: u32) -> Result<()>;
@@ -32,8 +40,9 @@ pub(crate) trait Protocol: Send {
     /// Returns the accesses that a page allows.
     fn allowed(&self, page: u32) -> Allowed;
 
-    /// Ends the interval: what was written since the last one can be fetched from now on.
-    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<()>;
+    /// Ends the interval: what was written since the last one can be fetched from now on. Returns
+    /// what the log of known intervals is then.
+    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<Log>;
 
     /// A lock is about to be asked for.
     fn begin_acquire(&mut self, _here: &mut Local<'_>) -> Result<()> {
@@ -60,16 +69,6 @@ pub(crate) trait Protocol: Send {
         of: &dyn Fn(u32) -> bool,
         into: &mut Writer,
     ) -> Result<()>;
-
-    fn read_interval(&self, here: &Local<'_>, from: &mut Reader<'_>) -> Result<Interval>;
-
-    /// Returns the length of the log of known intervals, which ranks read that ask for a lock.
-    fn log_bytes(&self) -> usize;
-
-    /// Returns whether it is not worth while to look for what another rank lacks: it reads the log.
-    fn is_log_long(&self) -> bool {
-        false
-    }
 
     /// Writes what another rank needs beside notices, in a message of a barrier of all ranks.
     fn write_pushed(&self, _here: &Local<'_>, _to: Rank, _into: &mut Writer) -> Result<()> {
@@ -98,14 +97,19 @@ pub(crate) trait Protocol: Send {
     /// Returns the number of bytes of diffs and notices that are kept.
     fn storage(&self) -> u64;
 
-    /// Tells those who share the copy that this rank could not go on.
-    fn give_up(&self, _here: &Local<'_>) {}
+    /// Tells those who share the copy that this rank could not go on, and why, as [`Local::heard`]
+    /// takes it.
+    fn give_up(&self, _here: &Local<'_>, _reason: u32) {}
 
-    /// Adds what is counted beside [`Local::records`].
-    fn add_statistics(&self, _here: &Local<'_>, _statistics: &mut Statistics) {}
-
-    /// Adds what is known of the pages of an allocation.
-    fn add_array(&self, _here: &Local<'_>, _array: &mut ArrayStatistics) {}
+    /// Adds what is counted beside [`Local::records`], and what is known of the pages of
+    /// allocations.
+    fn add_counts(
+        &self,
+        _here: &Local<'_>,
+        _statistics: &mut Statistics,
+        _arrays: &mut [ArrayStatistics],
+    ) {
+    }
 
     /// No rank asks for diffs any more.
     fn retire(&self) {}

@@ -19,6 +19,10 @@ pub const PASS_ON: Step = Step("send with a lock what others have told its last 
 pub const KEEP_WHAT_SOME_TELL: Step = Step("keep what is heard in a barrier of some ranks");
 /// Without it, a rank takes back the place in which its successor is about to ask.
 pub const ALTERNATE_PLACES: Step = Step("use two places for the requests of a lock in turn");
+/// Without it, a page is fetched whole with words that change back, and that no diff corrects.
+pub const TAKE_TWINS: Step = Step("take the twin of a page that is written where it comes from");
+/// Without it, a page that was reclaimed is fetched as it was before.
+pub const NOTE_ANEW: Step = Step("forget which pages have twins before diffs are thrown away");
 /// Without it, an acknowledgement takes back a newer one: several may be on their way, and land in
 /// any order.
 pub const ADD_TAKEN: Step = Step("add to the count of long messages that were taken");

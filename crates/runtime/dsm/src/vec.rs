@@ -11,6 +11,9 @@ use crate::shared::Shared;
 /// The room of a vector that grows, when it has got its first element.
 const GROWN_FIRST: usize = 4;
 
+/// The length, on a page with the first elements: most of what a rank needs comes at once.
+const LENGTH: (usize, Placement) = (1, Placement::Aligned(64));
+
 /// A vector of plain data in shared memory, with a fixed capacity or growing on a heap: a work
 /// queue, for instance.
 ///
@@ -73,9 +76,8 @@ impl<T: Plain> SharedVec<T> {
     /// Allocates an empty vector whose methods hold this lock. Every rank does, in the same order
     /// with its other allocations; the memory must not have been used before.
     pub fn new(dsm: &mut Dsm<'_>, capacity: usize, lock: u32) -> Result<SharedVec<T>> {
-        // The length on a page with the first elements: most of what a rank needs comes at once.
-        let len = dsm.alloc_at(1, Placement::Aligned(64))?;
-        Ok(SharedVec { lock, len, kind: VecKind::Fixed(dsm.alloc(capacity)?) })
+        let (len, elements) = dsm.alloc_both(LENGTH, (capacity, Placement::Anywhere))?;
+        Ok(SharedVec { lock, len, kind: VecKind::Fixed(elements) })
     }
 
     /// Makes an empty vector that grows on a heap, with another lock than the heap's. Every rank
@@ -101,8 +103,8 @@ impl<T: Plain> SharedVec<T> {
                 "a growing shared vector cannot use lock {lock}, which its heap uses: pass another"
             )));
         }
-        let len = dsm.alloc_at(1, Placement::Aligned(64))?;
-        Ok(SharedVec { lock, len, kind: VecKind::Growing(heap, dsm.alloc(1)?) })
+        let (len, place) = dsm.alloc_both(LENGTH, (1, Placement::Anywhere))?;
+        Ok(SharedVec { lock, len, kind: VecKind::Growing(heap, place) })
     }
 
     /// Holds the lock of the vector while `body` works with it.

@@ -38,6 +38,9 @@ caught! {
     fn a_notice_that_is_dropped_is_caught: "dsm/drops-a-notice";
     fn diffs_that_are_applied_backwards_are_caught: "dsm/applies-backwards";
     fn a_twin_that_is_kept_is_caught: "dsm/keeps-its-twin";
+    fn a_page_that_is_fetched_while_it_is_written_is_caught:
+        "dsm/takes-written-pages", "dsm/demand-takes-written-pages";
+    fn a_twin_from_before_a_reclaim_is_caught: "dsm/takes-old-twins";
     fn a_reclaim_that_comes_too_early_is_caught: "dsm/reclaims-too-early";
     fn a_subtree_that_gets_its_siblings_notices_is_caught: "dsm/confuses-subtrees";
     fn a_chain_that_is_cut_is_caught: "dsm/keeps-to-itself";
@@ -153,6 +156,8 @@ const RIGHT_ELSEWHERE: &[(&str, &[&str])] = &[
             "dsm/fetches-whole-only on one node",
             "dsm/takes-most-for-whole on one node",
             "dsm/opens-blindly on one node",
+            "dsm/demand-takes-written-pages on one node",
+            "dsm/takes-old-twins on one node",
         ],
     ),
     (

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use farside_fabric::memory::full_fence;
 use farside_fabric::{Rank, Result};
 
 use super::chain::DIFF_HEADER;
 use super::pattern::{AHEAD_MAX, Ahead};
 use super::request::{self, Answer, Delivered, PAGES_MAX, Wanted, Words};
 use super::state::Domain;
-use super::table::{BROKEN, Field, SECTIONS, Section, Source, Table};
-use crate::failure::has_failed;
+use super::table::{Field, SECTIONS, Section, Source, TWINNED, Table};
 use crate::guard::Allowed;
 use crate::state::Local;
 use crate::steps;
@@ -101,10 +101,9 @@ impl Domain {
     pub(super) fn enter_unmarked(&self, here: &Local<'_>) -> Result<Section> {
         loop {
             if let Some(section) = self.table.try_lock() {
-                return match section.word(BROKEN).checked_sub(1) {
-                    None => Ok(section),
-                    Some(rank) => Err(has_failed(Rank(rank as u32))),
-                };
+                let Some((rank, reason)) = section.broken() else { return Ok(section) };
+                drop(section);
+                return Err(here.heard(rank, reason));
             }
             here.context.relax()?;
         }
@@ -114,7 +113,7 @@ impl Domain {
     /// that the explorer tries its orders with others. (It tries those with calls in any case.)
     pub(super) fn mark_access(&self, here: &Local<'_>) -> Result<()> {
         if here.context.omits(steps::LEAVE_UNMARKED)
-            && let Some(windows) = &here.memory.domain
+            && let Some(windows) = &here.memory.pages
             && here.domains.is_shared(self.table.domain)
         {
             let home = here.domains.home_of(here.me);
@@ -245,9 +244,11 @@ impl Domain {
                 return Ok(ahead);
             }
             if section.field(page, Field::Fetcher) != 0 {
-                // Another rank of the domain does.
+                // Another rank of the domain does, and it and the agent need the lock.
                 drop(section);
-                here.context.relax()?;
+                while self.table.field(page, Field::Fetcher) != 0 && self.table.broken().is_none() {
+                    here.context.relax()?;
+                }
                 continue;
             }
             let lacking = self.claim(here, &section, page);
@@ -415,7 +416,8 @@ impl Domain {
             }
             Ok(())
         })?;
-        let mut gets = (copies.len(), copies.len() * page_words * 4);
+        let mut gets = self.get_twins(here, copies)?;
+        gets = (gets.0 + copies.len(), gets.1 + copies.len() * page_words * 4);
         for (run, words) in runs {
             gets = (gets.0 + 1, gets.1 + words.len() * 4);
             for stored in run {
@@ -430,6 +432,41 @@ impl Domain {
         here.count_diffs(fetched.len(), bytes);
         here.charge_bytes(bytes);
         Ok(())
+    }
+
+    /// Gets the twins instead of pages that were written since others fetch them: words that are
+    /// being written may change back, and be in no diff. What a twin lacks is in diffs that were
+    /// fetched here, or will be. Returns the number of gets, and of their bytes.
+    fn get_twins(&self, here: &Local<'_>, copies: &mut [PageCopy]) -> Result<(usize, usize)> {
+        let Some(windows) = here.memory.pages.as_ref().filter(|_| !copies.is_empty()) else {
+            return Ok((0, 0));
+        };
+        // A store that is in a copy comes after what its domain has noted ahead of it.
+        full_fence();
+        let mut kept = vec![0; copies.len()];
+        here.context.scope(|scope| {
+            // The scope waits for all.
+            for (copy, kept) in copies.iter().zip(&mut kept) {
+                let at = self.table.extents.field(copy.page, Field::Kept);
+                let _ =
+                    scope.get_nb(windows.table.at(copy.home, at), std::slice::from_mut(kept))?;
+            }
+            Ok(())
+        })?;
+        full_fence();
+        let (flags, page_words) = (copies.len(), here.page_words());
+        let is_twinned = |kept: u64| kept == TWINNED && !here.context.omits(steps::TAKE_TWINS);
+        let twinned = copies.iter_mut().zip(kept).filter(|&(_, kept)| is_twinned(kept));
+        let twinned: Vec<&mut PageCopy> = twinned.map(|(copy, _)| copy).collect();
+        let twins = twinned.len();
+        here.context.scope(|scope| {
+            for copy in twinned {
+                let from = windows.twins.at(copy.home, copy.page as usize * page_words);
+                let _ = scope.get_nb(from, &mut copy.words)?;
+            }
+            Ok(())
+        })?;
+        Ok((flags + twins, flags * 8 + twins * page_words * 4))
     }
 
     /// Merges what was fetched into the domain's copy, in an order that respects what happened

@@ -105,6 +105,7 @@ impl Table {
         self.write(&self.twins, page, 0, &words);
         self.set_field(page, Field::Open, 1);
         self.set_field(page, Field::Idle, 0);
+        self.show_twin(page);
         true
     }
 
@@ -366,6 +367,7 @@ impl Table {
                 self.write(&self.twins, page, 0, &words);
                 self.set_field(page, Field::Idle, 0);
                 self.push_unnoticed(u64::from(page) | COMPARED);
+                self.show_twin(page);
             } else {
                 self.set_field(page, Field::Open, 0);
                 self.push_change(changes, page);

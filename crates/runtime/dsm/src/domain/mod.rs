@@ -10,9 +10,11 @@
 //! Invariant: a rank past a synchronization cannot touch a page before all that happened before it
 //!            is in the domain's copy. Ranks of one domain need no notices for that.
 //! Ordering:  `a_merge_over_a_neighbours_store_is_caught`, `a_merge_beside_the_twin_is_caught`,
-//!            `a_closed_page_that_is_not_told_of_is_caught`.
-//! Cost:      a fault on an invalid page 1 call for each domain that has written it; an interval 1
-//!            notice for each page that was opened, or was asked for and has changed.
+//!            `a_closed_page_that_is_not_told_of_is_caught`,
+//!            `a_page_that_is_fetched_while_it_is_written_is_caught`.
+//! Cost:      a fault on an invalid page 1 call for each domain that has written it, and 2 gets if
+//!            there is no copy, or 3 if that was written where it comes from; an interval 1 notice
+//!            for each page that was opened, or was asked for and has changed.
 //! Checked:   2 ranks on 2 nodes exhaustively, 3 on 1, 2 and 3 nodes at random where they have
 //!            too many schedules; `farside check dsm`.
 
@@ -34,14 +36,15 @@ use crate::guard::Allowed;
 use crate::interval::Interval;
 use crate::memory::GRANT_BYTES;
 use crate::message::{Reader, Writer};
-use crate::protocol::{Protocol, Told};
+use crate::protocol::{Log, Protocol, Told};
 use crate::state::Local;
 use crate::statistics::{ArrayStatistics, Statistics};
+use crate::steps;
 use crate::time::Time;
 use chain::IDLE_MAX;
 use notices::storage_of;
 pub(crate) use state::{Domain, table_words};
-use table::{BROKEN, DIFFS_MADE, Field, LOG_BYTES};
+use table::{DIFFS_MADE, Field, KEPT, LOG_BYTES};
 
 impl Protocol for Domain {
     fn read(&mut self, here: &mut Local<'_>, page: u32) -> Result<()> {
@@ -62,10 +65,12 @@ impl Protocol for Domain {
         self.mapped[page as usize]
     }
 
-    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<()> {
+    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<Log> {
         let section = self.enter(here)?;
         let closed = self.close(here, &section);
-        self.or_break(here, &section, closed)
+        self.or_break(here, &section, closed)?;
+        let bytes = section.word(LOG_BYTES) as usize;
+        Ok(Log { bytes, is_long: bytes > GRANT_BYTES })
     }
 
     fn learn(&mut self, here: &mut Local<'_>, intervals: Vec<Interval>, told: Told) -> Result<()> {
@@ -98,18 +103,6 @@ impl Protocol for Domain {
         self.copy_log(here, time, of, into)
     }
 
-    fn read_interval(&self, here: &Local<'_>, from: &mut Reader<'_>) -> Result<Interval> {
-        Interval::read_pages(here.pages(), from)
-    }
-
-    fn log_bytes(&self) -> usize {
-        self.table.word(LOG_BYTES) as usize
-    }
-
-    fn is_log_long(&self) -> bool {
-        self.log_bytes() > GRANT_BYTES
-    }
-
     fn write_pushed(&self, here: &Local<'_>, to: Rank, into: &mut Writer) -> Result<()> {
         self.push_to(here, here.domains.of(to), into)
     }
@@ -132,10 +125,20 @@ impl Protocol for Domain {
         let section = self.enter(here)?;
         let mine = u64::from(section.domain) + 1;
         let kept: Vec<u32> = (0..section.extents.pages as u32)
-            .filter(|&page| section.field(page, Field::Writer) == mine && !section.is_valid(page))
+            .filter(|&page| section.field(page, Field::Writer) == mine)
             .collect();
+        let forgets_none = here.context.omits(steps::NOTE_ANEW);
+        for &page in &kept {
+            if forgets_none && section.field(page, Field::Kept) != 0 {
+                continue;
+            }
+            // Nobody stores to it before its twin is renewed, and what the twin lacks is lost then.
+            section.set_field(page, Field::Kept, KEPT);
+        }
+        let is_stale = |page: &u32| !section.is_valid(*page);
+        let stale: Vec<u32> = kept.into_iter().filter(is_stale).collect();
         drop(section);
-        kept.into_iter().try_for_each(|page| self.bring(here, page).map(drop))
+        stale.into_iter().try_for_each(|page| self.bring(here, page).map(drop))
     }
 
     fn forget_diffs(&mut self, here: &mut Local<'_>) -> Result<()> {
@@ -147,22 +150,24 @@ impl Protocol for Domain {
         storage_of(&self.table)
     }
 
-    fn give_up(&self, here: &Local<'_>) {
+    fn give_up(&self, here: &Local<'_>, reason: u32) {
         // Others may come between what has failed and this.
         let _ = self.mark_access(here);
         if let Ok(section) = self.enter_unmarked(here) {
-            section.set_word(BROKEN, u64::from(here.me.0) + 1);
+            section.break_domain(reason);
         }
     }
 
-    fn add_statistics(&self, here: &Local<'_>, statistics: &mut Statistics) {
+    fn add_counts(
+        &self,
+        here: &Local<'_>,
+        statistics: &mut Statistics,
+        arrays: &mut [ArrayStatistics],
+    ) {
         if here.is_home() {
             statistics.diffs_made += self.table.word(DIFFS_MADE);
         }
-    }
-
-    fn add_array(&self, here: &Local<'_>, array: &mut ArrayStatistics) {
-        self.add_pages(here, array);
+        arrays.iter_mut().for_each(|array| self.add_pages(here, array));
     }
 
     fn retire(&self) {

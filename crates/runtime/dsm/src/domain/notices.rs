@@ -4,8 +4,9 @@ use farside_fabric::{Error, Result};
 
 use super::chain::NoRoom;
 use super::state::Domain;
-use super::table::{BROKEN, DIFF_WORDS, Field, LOG_BYTES, ORDER, Section, Source, Table};
+use super::table::{DIFF_WORDS, Field, LOG_BYTES, ORDER, Section, Source, Table};
 use crate::config::Diffs;
+use crate::failure::reason_of;
 use crate::guard::{Allowed, allow_all};
 use crate::interval::{Interval, Notice};
 use crate::memory::check_room;
@@ -45,8 +46,10 @@ impl Domain {
         section: &Section,
         done: Result<()>,
     ) -> Result<()> {
-        if done.is_err() && !here.context.omits(steps::TELL_OF_FAILURE) {
-            section.set_word(BROKEN, u64::from(here.me.0) + 1);
+        if let Err(error) = &done
+            && !here.context.omits(steps::TELL_OF_FAILURE)
+        {
+            section.break_domain(reason_of(error));
         }
         done
     }

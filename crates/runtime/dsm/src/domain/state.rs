@@ -12,7 +12,7 @@ use crate::config::{Config, Start};
 use crate::copies::{Domains, map};
 use crate::failure::agree;
 use crate::guard::Allowed;
-use crate::memory::{DomainWindows, Memory};
+use crate::memory::{Memory, PageWindows};
 use crate::state::numbers_before;
 
 pub(crate) struct Domain {
@@ -75,7 +75,7 @@ impl Domain {
         world: &World,
         config: &Config,
         memory: &Memory,
-        windows: &DomainWindows,
+        windows: &PageWindows,
         domains: &Domains,
     ) -> Result<Domain> {
         let me = domains.of(world.rank());
@@ -84,10 +84,17 @@ impl Domain {
         let served = agree(world, tables(world, extents, memory, windows, domains))?;
         let mine = served.iter().find(|(rank, _)| *rank == home).map(|(_, table)| table.clone());
         let table = mine.ok_or_else(|| Error::Internal("a rank has no domain".into()))?;
-        let has_copies = config.start == Start::Zero || me == 0;
+        let has_copies = config.start != Start::Original || me == 0;
         if world.rank() == home {
-            if !has_copies {
-                (0..extents.pages as u32).for_each(|page| table.set_field(page, Field::CopyAt, 1));
+            let pages = 0..extents.pages as u32;
+            match (config.start, me) {
+                (Start::Zero | Start::ZeroInvalid, _) => {}
+                (Start::Original, 0) => {
+                    pages.for_each(|page| table.set_field(page, Field::Kept, table::KEPT));
+                }
+                (Start::Original, _) => {
+                    pages.for_each(|page| table.set_field(page, Field::CopyAt, 1));
+                }
             }
             table.set_word(table::ORDER, numbers_before(world).1);
         }
@@ -121,7 +128,7 @@ fn tables(
     world: &World,
     extents: Extents,
     memory: &Memory,
-    windows: &DomainWindows,
+    windows: &PageWindows,
     domains: &Domains,
 ) -> Result<Vec<(Rank, Arc<Table>)>> {
     let topology = world.topology();
@@ -133,6 +140,7 @@ fn tables(
         let table = Table {
             extents,
             domain: number,
+            rank: world.rank(),
             omitted: table::omitted(world),
             words: map(world, home, windows.table.segment())?,
             copy: map(world, home, memory.copy.segment())?,

@@ -8,7 +8,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Mapped, Step, Width};
+use farside_fabric::memory::full_fence;
+use farside_fabric::{Atomic, Mapped, Rank, Step, Width};
 use farside_rma::Context;
 use zerocopy::IntoBytes;
 
@@ -31,8 +32,9 @@ pub(crate) const CHANGES: usize = 6;
 pub(crate) const DIFFS_MADE: usize = 8;
 /// The length of the list of pages that were touched and had to be brought up to date.
 const TOUCHED: usize = 9;
-/// The rank that could not go on, plus 1: what the domain tells others is not to be relied on.
-pub(crate) const BROKEN: usize = 10;
+/// The rank that could not go on, plus 1, and in the upper half why: what the domain tells others
+/// is not to be relied on.
+const BROKEN: usize = 10;
 const HEADER_WORDS: usize = 16;
 
 /// Marks a page of the list of open pages that gets a notice only if it differs from its twin.
@@ -83,9 +85,16 @@ pub(crate) enum Field {
     /// The number of times that its diffs were pushed since one of them wanted that.
     Pushes,
     IsTouched,
+    /// Whether other domains may fetch the whole page from here: [`KEPT`] or [`TWINNED`], or 0.
+    Kept,
 }
 
-const PAGE_FIELDS: usize = 23;
+const PAGE_FIELDS: usize = 24;
+
+/// They may, and take the page: its words stay, or will be in diffs.
+pub(crate) const KEPT: u64 = 1;
+/// They may, and take the twin: words of the page may change back, and be in no diff.
+pub(crate) const TWINNED: u64 = 2;
 
 const COMPARED_BYTES: usize = 256;
 
@@ -129,6 +138,10 @@ impl Extents {
         self.touched() + self.pages + page as usize * PAGE_FIELDS
     }
 
+    pub(crate) fn field(&self, page: u32, field: Field) -> usize {
+        self.page(page) + field as usize
+    }
+
     fn source(&self, page: u32, domain: u32) -> usize {
         self.page(self.pages as u32) + 2 * (page as usize * self.domains + domain as usize)
     }
@@ -160,6 +173,8 @@ pub(super) fn omitted(context: &Context) -> u8 {
 pub(crate) struct Table {
     pub(crate) extents: Extents,
     pub(crate) domain: u32,
+    /// The rank that has mapped it.
+    pub(crate) rank: Rank,
     /// The steps that are left out, as [`omitted`] has them.
     pub(super) omitted: u8,
     pub(crate) words: Mapped,
@@ -169,20 +184,26 @@ pub(crate) struct Table {
     pub(crate) log: Mapped,
 }
 
-/// Holds the lock of a domain until dropped.
-pub(crate) struct Section(Arc<Table>);
+/// Holds the lock of a domain until dropped. A panic meanwhile breaks the domain.
+pub(crate) struct Section {
+    table: Arc<Table>,
+    is_unwinding: bool,
+}
 
 impl Deref for Section {
     type Target = Table;
 
     fn deref(&self) -> &Table {
-        &self.0
+        &self.table
     }
 }
 
 impl Drop for Section {
     fn drop(&mut self) {
-        let held = self.0.words.atomic(LOCK as u64 * 8, Width::W64, Atomic::Store(0));
+        if !self.is_unwinding && std::thread::panicking() {
+            self.break_domain(0);
+        }
+        let held = self.words.atomic(LOCK as u64 * 8, Width::W64, Atomic::Store(0));
         debug_assert_eq!(held, Some(1), "the lock of a domain");
     }
 }
@@ -191,7 +212,31 @@ impl Table {
     pub(crate) fn try_lock(self: &Arc<Table>) -> Option<Section> {
         let take = Atomic::CompareSwap { expected: 0, desired: 1 };
         let held = self.words.atomic(LOCK as u64 * 8, Width::W64, take);
-        (held == Some(0)).then(|| Section(self.clone()))
+        let is_unwinding = std::thread::panicking();
+        (held == Some(0)).then(|| Section { table: self.clone(), is_unwinding })
+    }
+
+    /// Returns the rank that could not go on, if there is one, and why, as `Local::heard` takes it.
+    pub(crate) fn broken(&self) -> Option<(Rank, u32)> {
+        let broken = self.word(BROKEN);
+        let rank = (broken as u32).checked_sub(1)?;
+        Some((Rank(rank), (broken >> 32) as u32))
+    }
+
+    /// Notes, in a section, that this rank could not go on.
+    pub(crate) fn break_domain(&self, reason: u32) {
+        self.set_word(BROKEN, (u64::from(reason) << 32) | (u64::from(self.rank.0) + 1));
+    }
+
+    /// A page has a twin from now on, of which ranks of the domain may make the page differ. What
+    /// other domains fetch whole is the twin: all that it lacks will be in diffs that they hear of.
+    pub(crate) fn show_twin(&self, page: u32) {
+        if self.field(page, Field::Kept) == KEPT {
+            // Others see the twin before they see this, and this before the stores that follow.
+            full_fence();
+            self.set_field(page, Field::Kept, TWINNED);
+            full_fence();
+        }
     }
 
     #[inline]
@@ -213,11 +258,11 @@ impl Table {
     }
 
     pub(crate) fn field(&self, page: u32, field: Field) -> u64 {
-        self.word(self.extents.page(page) + field as usize)
+        self.word(self.extents.field(page, field))
     }
 
     pub(crate) fn set_field(&self, page: u32, field: Field, value: u64) {
-        self.set_word(self.extents.page(page) + field as usize, value);
+        self.set_word(self.extents.field(page, field), value);
     }
 
     pub(crate) fn count(&self, page: u32, field: Field) {
@@ -389,5 +434,58 @@ impl Table {
         let mut words = vec![0; self.extents.page_words];
         self.read(&self.twins, page, &mut words);
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::ptr::NonNull;
+
+    use super::*;
+
+    fn mapped(bytes: usize) -> Mapped {
+        let base = NonNull::from(vec![0u128; bytes / 16].leak()).cast();
+        // SAFETY: the memory lives on, and nothing else reaches it.
+        unsafe { Mapped::new(base, bytes as u64, Arc::new(())) }
+    }
+
+    fn table() -> Arc<Table> {
+        let extents = Extents { pages: 2, page_words: 4, domains: 1 };
+        let [copy, twins, diffs, log] = [32, 32, 64, 64].map(mapped);
+        let words = mapped((extents.words() * 8).next_multiple_of(16));
+        let (domain, rank, omitted) = (0, Rank(3), 0);
+        Arc::new(Table { extents, domain, rank, omitted, words, copy, twins, diffs, log })
+    }
+
+    #[test]
+    fn a_panic_in_a_section_breaks_the_domain_and_frees_its_lock() {
+        let table = table();
+        let panics = AssertUnwindSafe(|| {
+            let _section = table.try_lock().unwrap();
+            panic!("is caught");
+        });
+        assert!(catch_unwind(panics).is_err());
+        assert!(table.try_lock().is_some());
+        assert_eq!(table.broken(), Some((Rank(3), 0)));
+    }
+
+    /// Guards end sections when the program panics.
+    #[test]
+    fn a_section_after_a_panic_breaks_nothing() {
+        struct Guard(Arc<Table>);
+        impl Drop for Guard {
+            fn drop(&mut self) {
+                drop(self.0.try_lock().unwrap());
+            }
+        }
+        let guard = Guard(table());
+        let table = guard.0.clone();
+        let panics = AssertUnwindSafe(|| {
+            let _guard = guard;
+            panic!("is caught");
+        });
+        assert!(catch_unwind(panics).is_err());
+        assert_eq!(table.broken(), None);
     }
 }

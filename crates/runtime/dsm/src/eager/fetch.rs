@@ -1,42 +1,95 @@
 //! Diffs and pages of other ranks, where each rank has a copy and diffs are made eagerly.
 
+use farside_fabric::memory::full_fence;
 use farside_fabric::{Error, Rank, Region as Pieces, Result, SegmentId};
-use farside_rma::Agent;
+use farside_rma::{Agent, Plain, Window};
 use zerocopy::IntoBytes;
 
-use super::state::{Eager, Pending};
+use super::state::{Eager, Kept, Pending};
 use crate::config::Fetch;
 use crate::state::Local;
+use crate::steps;
 
 impl Eager {
     /// Fetches a page of which this rank has no copy.
     pub(super) fn bring_copy(&mut self, here: &mut Local<'_>, page: u32) -> Result<()> {
         let Some(keeper) = self.pages[page as usize].keeper else { return Ok(()) };
         let mut copy = std::mem::take(&mut self.scratch);
-        let fetched = self.fetch_copy(here, keeper, page, &mut copy);
+        let fetched = self.fetch_whole(here, keeper, page, &mut copy);
         let begin = page as usize * here.page_words();
         let written = fetched.and_then(|()| here.memory.copy.own().write(begin, &copy));
         self.scratch = copy;
         written?;
         here.records.statistics.cold_misses += 1;
-        here.count(2, here.config.page_bytes);
         self.pages[page as usize].keeper = None;
         self.pages[page as usize].is_unasked = false;
         Ok(())
     }
 
-    fn fetch_copy(
+    /// Fetches a page from its keeper; if that has written it since others do, what it was before:
+    /// words that are being written may change back, and be in no diff. What it lacks is in diffs
+    /// that are pending here, or will be.
+    fn fetch_whole(
         &self,
-        here: &Local<'_>,
+        here: &mut Local<'_>,
         keeper: Rank,
         page: u32,
         into: &mut [u32],
     ) -> Result<()> {
-        let at = page as usize * here.page_words();
-        if here.config.fetch == Fetch::Call {
-            return self.call_for(here, here.memory.copy.segment(), (keeper, at), into);
+        let at = page as usize * into.len();
+        self.fetch_words(here, &here.memory.copy, (keeper, at), into)?;
+        here.count(2, size_of_val(into));
+        let Some(pages) = &here.memory.pages else { return Ok(()) };
+        // A store that is in the copy comes after what its rank has said ahead of it.
+        full_fence();
+        let mut is_before = [0; 2];
+        self.fetch_words(here, &pages.table, (keeper, 2 * page as usize), &mut is_before)?;
+        let takes_it = is_before != [0; 2] && !here.context.omits(steps::TAKE_TWINS);
+        if takes_it {
+            full_fence();
+            self.fetch_words(here, &pages.twins, (keeper, at), into)?;
         }
-        here.context.get(here.memory.copy.at(keeper, at), into)
+        here.count(2, size_of_val(&is_before));
+        if takes_it {
+            here.count(2, size_of_val(into));
+        }
+        Ok(())
+    }
+
+    /// Others fetch a page from here, from now on: before this rank writes it, as it is.
+    pub(super) fn keep_page(&mut self, here: &Local<'_>, page: u32) -> Result<()> {
+        let was = std::mem::replace(&mut self.pages[page as usize].kept, Kept::Page);
+        match &here.memory.pages {
+            Some(pages) if was == Kept::Before => {
+                here.put_own(pages.table.at(here.me, page as usize), &[0])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Stores a page that others fetch from here, as it is before this rank writes it.
+    pub(super) fn keep_before(&mut self, here: &Local<'_>, page: u32) -> Result<()> {
+        let Some(pages) = &here.memory.pages else { return Ok(()) };
+        let begin = page as usize * here.page_words();
+        here.memory.copy.own().read(begin, &mut self.scratch)?;
+        here.put_own(pages.twins.at(here.me, begin), &self.scratch)?;
+        here.put_own(pages.table.at(here.me, page as usize), &[1])?;
+        self.pages[page as usize].kept = Kept::Before;
+        Ok(())
+    }
+
+    /// Fetches words of a rank's part of a window.
+    fn fetch_words<T: Plain>(
+        &self,
+        here: &Local<'_>,
+        window: &Window<T>,
+        (rank, at): (Rank, usize),
+        into: &mut [u32],
+    ) -> Result<()> {
+        if here.config.fetch == Fetch::Call {
+            return self.call_for(here, window.segment(), (rank, at), into);
+        }
+        here.context.get(window.at(rank, 0).cast().skip(at), into)
     }
 
     /// Asks rank 0 for its diffs of a zeroed page, unless that was done before, of which no rank is
@@ -44,7 +97,8 @@ impl Eager {
     pub(super) fn ask_in_vain(&mut self, here: &mut Local<'_>, page: u32) -> Result<()> {
         if self.pages[page as usize].is_unasked {
             let mut answer = [0];
-            self.fetch_copy(here, Rank(0), page, &mut answer)?;
+            let at = page as usize * here.page_words();
+            self.fetch_words(here, &here.memory.copy, (Rank(0), at), &mut answer)?;
             here.count(2, size_of_val(&answer));
             self.pages[page as usize].is_unasked = false;
         }

@@ -9,15 +9,16 @@
 //! Invariant: a page is valid if there is a copy and no notice is pending for it. A rank past a
 //!            synchronization knows all notices of what happened before it.
 //! Ordering:  `diffs_that_are_applied_backwards_are_caught`, `a_notice_that_is_dropped_is_caught`,
-//!            `a_twin_that_is_kept_is_caught`.
+//!            `a_twin_that_is_kept_is_caught`,
+//!            `a_page_that_is_fetched_while_it_is_written_is_caught`.
 //! Cost:      a fault on an invalid page 1 get for each diff that matters, all under way at once,
-//!            and 1 for the page if there is no copy.
+//!            and 2 for the page if there is no copy, or 3 if its keeper has written it.
 //! Checked:   3 ranks: message passing, store buffering, false sharing, chains of locks, barriers
 //!            of some, exhaustively; `farside check dsm`.
 
 use farside_fabric::Result;
 
-use super::state::{Eager, Pending};
+use super::state::{Eager, Kept, Pending};
 use crate::diff::{self, Made};
 use crate::guard::{Allowed, allow_all};
 use crate::interval::{Interval, Notice};
@@ -37,6 +38,9 @@ impl Eager {
     pub(super) fn write_fault(&mut self, here: &mut Local<'_>, page: u32) -> Result<()> {
         here.count_write_fault();
         self.validate(here, page)?;
+        if self.pages[page as usize].kept == Kept::Page {
+            self.keep_before(here, page)?;
+        }
         self.pages[page as usize].is_dirty = true;
         self.dirty.push(page);
         if self.pages[page as usize].twin.is_none() {

@@ -13,25 +13,32 @@ use farside_rma::{Processing, World};
 use crate::config::{Config, Fetch, Start};
 use crate::guard::Allowed;
 use crate::interval::Interval;
-use crate::message::{Reader, Writer};
-use crate::protocol::{Protocol, Told};
+use crate::message::Writer;
+use crate::protocol::{Log, Protocol, Told};
 use crate::state::{Local, numbers_before};
 use crate::time::Time;
 pub(crate) use state::Eager;
-use state::Page;
+use state::{Kept, Page};
+
+/// Returns the number of words of what others must know of the pages of a rank.
+pub(crate) fn table_words(config: &Config) -> usize {
+    config.bytes as usize / config.page_bytes
+}
 
 impl Eager {
     pub(crate) fn new(world: &World, config: &Config) -> Result<Eager> {
         let is_first = world.rank() == Rank(0);
         let keeper = (config.start == Start::Original && !is_first).then_some(Rank(0));
         let is_unasked = config.start == Start::ZeroInvalid && !is_first;
-        let page = || Page { keeper, is_unasked, ..Page::default() };
+        let is_kept = config.start == Start::Original && is_first && world.size() > 1;
+        let kept = if is_kept { Kept::Page } else { Kept::No };
+        let page = || Page { keeper, kept, is_unasked, ..Page::default() };
         let handler = match config.fetch {
             Fetch::Call => Some(world.serve(fetch::serve)?),
             Fetch::Get => None,
         };
         Ok(Eager {
-            pages: (0..config.bytes as usize / config.page_bytes).map(|_| page()).collect(),
+            pages: (0..table_words(config)).map(|_| page()).collect(),
             order: numbers_before(world).1,
             handler,
             scratch: vec![0; config.page_bytes / 4],
@@ -64,15 +71,15 @@ impl Protocol for Eager {
         }
     }
 
-    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<()> {
-        match self.dirty.is_empty() && here.access_log.is_none() {
-            true => Ok(()),
-            false => self.release(here),
+    fn end_interval(&mut self, here: &mut Local<'_>) -> Result<Log> {
+        if !self.dirty.is_empty() || here.access_log.is_some() {
+            self.release(here)?;
         }
+        Ok(Log { bytes: self.log_bytes, is_long: false })
     }
 
     fn begin_acquire(&mut self, here: &mut Local<'_>) -> Result<()> {
-        self.end_interval(here)
+        self.end_interval(here).map(drop)
     }
 
     fn learn(&mut self, here: &mut Local<'_>, intervals: Vec<Interval>, told: Told) -> Result<()> {
@@ -102,14 +109,6 @@ impl Protocol for Eager {
         Ok(())
     }
 
-    fn read_interval(&self, here: &Local<'_>, from: &mut Reader<'_>) -> Result<Interval> {
-        Interval::read(here.interval_form(), from)
-    }
-
-    fn log_bytes(&self) -> usize {
-        self.log_bytes
-    }
-
     fn begin_epoch(&mut self, here: &mut Local<'_>) -> Result<()> {
         if here.config.check_races {
             self.look_for_races(here)?;
@@ -123,8 +122,12 @@ impl Protocol for Eager {
     fn update_kept(&mut self, here: &mut Local<'_>) -> Result<()> {
         for page in 0..self.pages.len() as u32 {
             let Page { last, .. } = self.pages[page as usize];
-            let is_kept = last.is_some_and(|(_, rank)| rank == here.me.0);
-            if is_kept && !self.pages[page as usize].is_valid() {
+            if last.is_none_or(|(_, rank)| rank != here.me.0) {
+                continue;
+            }
+            // No rank writes it before the others fetch it.
+            self.keep_page(here, page)?;
+            if !self.pages[page as usize].is_valid() {
                 self.validate(here, page)?;
                 here.guard.allow(page, 1, Allowed::Reading)?;
             }
@@ -132,11 +135,14 @@ impl Protocol for Eager {
         Ok(())
     }
 
-    fn forget_diffs(&mut self, _here: &mut Local<'_>) -> Result<()> {
+    fn forget_diffs(&mut self, here: &mut Local<'_>) -> Result<()> {
         for page in &mut self.pages {
             let Some((_, keeper)) = page.last.take() else { continue };
             if !page.is_valid() {
                 page.keeper = Some(Rank(keeper));
+            }
+            if keeper != here.me.0 && page.kept == Kept::Page {
+                page.kept = Kept::No;
             }
             page.pending = Vec::new();
         }

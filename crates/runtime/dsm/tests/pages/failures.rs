@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use farside::dsm::{Access, Config, Copies, Diffs, Dsm};
-use farside::{Error, Local, Rank, Result, World};
+use farside::{Error, Local, Rank, Result, WaitOptions, World};
 
 const KINDS: [(Copies, Diffs); 4] = [
     (Copies::Node, Diffs::OnDemand),
@@ -16,8 +16,15 @@ const KINDS: [(Copies, Diffs); 4] = [
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Runs a program on two nodes, and ends the process if it hangs.
 fn on_two_nodes(ranks: u32, program: impl Fn(&World) -> Result<()> + Send + Sync + 'static) {
+    try_on_two_nodes(ranks, program).unwrap();
+}
+
+/// Runs a program on two nodes, and ends the process if it hangs.
+fn try_on_two_nodes(
+    ranks: u32,
+    program: impl Fn(&World) -> Result<()> + Send + Sync + 'static,
+) -> Result<()> {
     let (sender, receiver) = mpsc::channel();
     let runner = std::thread::spawn(move || {
         let result = Local::new(ranks).unwrap().nodes(2).run(&program);
@@ -29,7 +36,7 @@ fn on_two_nodes(ranks: u32, program: impl Fn(&World) -> Result<()> + Send + Sync
         eprintln!("{}: hangs", std::thread::current().name().unwrap_or("a test"));
         std::process::abort();
     }
-    runner.join().unwrap().unwrap();
+    runner.join().unwrap().map(drop)
 }
 
 const PAGE_WORDS: usize = 512;
@@ -108,6 +115,31 @@ fn a_lock_whose_release_finds_no_room_is_waited_for_by_nobody() {
     }
 }
 
+/// A load has no error to return, and no synchronization follows.
+#[test]
+fn a_page_that_did_not_come_is_an_error_of_close() {
+    on_two_nodes(2, |world| {
+        for is_checked in [false, true] {
+            let usual = short_of_storage((Copies::Rank, Diffs::OnDemand));
+            let mut dsm = Dsm::new(world, Config { access: Access::Pager, ..usual })?;
+            let words = dsm.alloc::<u64>(16 * PAGE_WORDS)?;
+            if world.rank() == Rank(0) {
+                (0..16 * PAGE_WORDS).try_for_each(|at| dsm.set(words, at, 7))?;
+            }
+            dsm.barrier()?;
+            let mut expects = false;
+            if world.rank() == Rank(1) {
+                assert_eq!(dsm.view(words, 0..16 * PAGE_WORDS)?.iter().sum::<u64>(), 0, "stale");
+                expects = !is_checked;
+                assert!(!is_checked || dsm.check().is_err(), "there is no room for the diffs");
+            }
+            let closed = dsm.close();
+            assert_eq!(matches!(closed, Err(Error::Exhausted(_))), expects, "{closed:?}");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn a_wrong_argument_of_a_synchronization_does_no_harm() {
     on_two_nodes(2, |world| {
@@ -119,6 +151,43 @@ fn a_wrong_argument_of_a_synchronization_does_no_harm() {
         dsm.barrier()?;
         dsm.close()
     });
+}
+
+/// Rank 1 waits for a lock of rank 2, which is lost, and rank 0 for rank 1, in a barrier without
+/// rank 2.
+#[test]
+fn a_rank_that_fails_because_of_a_loss_is_waited_for_by_nobody() {
+    for (copies, diffs) in KINDS {
+        let ended = try_on_two_nodes(4, move |world| {
+            let config = Config { access: Access::Explicit, copies, diffs, ..Config::new(1 << 16) };
+            let mut dsm = Dsm::new(world, config)?;
+            let heard = world.words(1)?;
+            if world.rank() == Rank(2) {
+                dsm.lock(0)?;
+            }
+            world.barrier()?;
+            let pair = [Rank(0), Rank(1)];
+            match world.rank() {
+                Rank(0) => {
+                    let error = dsm.barrier_of(&pair).expect_err("rank 1 does not come");
+                    assert_eq!(error.lost_rank(), Some(Rank(2)), "{error}");
+                    world.signal(heard.at(Rank(1), 0), 1)
+                }
+                Rank(1) => {
+                    let error = dsm.lock(0).expect_err("its holder is lost");
+                    assert_eq!(error.lost_rank(), Some(Rank(2)), "{error}");
+                    assert!(dsm.barrier_of(&pair).is_err());
+                    // Whoever has left would be missed anyway.
+                    let options = WaitOptions::default();
+                    world.wait_among(&pair, heard.at(Rank(1), 0), |heard| heard == 1, options)?;
+                    Ok(())
+                }
+                Rank(2) => Err(Error::Program("is lost".into())),
+                _ => Ok(()),
+            }
+        });
+        assert_eq!(ended, Err(Error::Program("is lost".into())));
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What one rank allocates is used by all: lists on a heap, vectors that grow; and what is lent to
 //! threads.
 
-use farside::dsm::{Access, Config, Copies, Diffs, Dsm, Shared, SharedHeap, SharedVec};
+use farside::dsm::{Access, Config, Copies, Diffs, Dsm, Placement, Shared, SharedHeap, SharedVec};
 use farside::{Local, Result, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -166,4 +166,46 @@ fn what_is_lent_to_threads_is_lent_once() {
         }
         dsm.close()
     });
+}
+
+#[test]
+fn what_cannot_be_had_whole_takes_no_room() {
+    Local::new(2)
+        .unwrap()
+        .run(|world| {
+            let bytes = 1 << 16;
+            let mut dsm = Dsm::new(world, Config::new(bytes))?;
+            let words = bytes as usize / 8;
+            assert!(SharedVec::<u64>::new(&mut dsm, words, 0).is_err());
+            assert!(SharedHeap::new(&mut dsm, bytes, 0).is_err());
+            let all = dsm.alloc::<u64>(words)?;
+            dsm.free(all)?;
+            let heap = SharedHeap::new(&mut dsm, bytes / 4, 0)?;
+            // Of what is left, all but the length of a vector.
+            dsm.alloc::<u64>(words - (bytes / 4) as usize / 8 - 512 - 8)?;
+            dsm.alloc_at::<u64>(7, Placement::At(bytes - 56))?;
+            assert!(SharedVec::<u64>::growing(&mut dsm, heap, 1).is_err());
+            dsm.alloc::<u64>(1)?;
+            dsm.close()
+        })
+        .unwrap();
+}
+
+/// A slice of another shared memory, which is larger, lends nothing of this one.
+#[test]
+fn what_cannot_be_lent_is_not_lent() {
+    Local::new(2)
+        .unwrap()
+        .run(|world| {
+            let mut dsm = Dsm::new(world, Config::new(1 << 12))?;
+            let mut larger = Dsm::new(world, Config::new(1 << 16))?;
+            let (own, others) = (dsm.alloc::<u64>(8)?, larger.alloc::<u64>(1 << 13)?);
+            let lent = dsm.lend();
+            assert!(lent.read(others, 0..1 << 13).is_err());
+            assert!(lent.write(others, 0..1 << 13).is_err());
+            lent.write(own, 0..8)?.set(0, 1);
+            larger.close()?;
+            dsm.close()
+        })
+        .unwrap();
 }

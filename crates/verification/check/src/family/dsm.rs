@@ -189,6 +189,20 @@ fn barriers() -> Vec<Check> {
         ),
         right("dsm/some-tree", "the same along the tree", tree(), run::some),
         right(
+            "dsm/changes-back",
+            "words that change back are not kept by a rank that has fetched their page meanwhile",
+            from_rank_0(tree()),
+            run::changes_back,
+        )
+        .setup(Setup::new(2)),
+        right(
+            "dsm/changes-back-reclaimed",
+            "the same where every barrier throws away what is not needed",
+            reclaiming(tree()),
+            run::changes_back,
+        )
+        .setup(Setup::new(2)),
+        right(
             "dsm/told",
             "what one hears in a barrier of two, the next one with a lock sees, too",
             tree(),
@@ -228,6 +242,21 @@ fn deaths() -> Vec<Check> {
         )
         .setup(three().deaths(1)),
         right(
+            "dsm/long-messages-death",
+            "any rank dies, also one that was sent more than its signal brings",
+            roomy(tree()),
+            run::long_without_a_third,
+        )
+        .setup(three().deaths(1))
+        .policy(Policy::Random, 3000),
+        Check::new(
+            "dsm/barrier-of-two-death",
+            "any of three ranks dies: of two others that meet, one waits for a lock of the third",
+            without_a_third,
+        )
+        .setup(three().deaths(1))
+        .policy(Policy::Random, 3000),
+        right(
             "dsm/lock-death",
             "any rank dies while it has a lock, or waits for it",
             tree(),
@@ -235,6 +264,15 @@ fn deaths() -> Vec<Check> {
         )
         .setup(Setup::new(2).deaths(1)),
     ]
+}
+
+fn without_a_third(_: &Setup) -> Subject {
+    Subject::new(staged(|world, prepared| {
+        let mut dsm = Dsm::new(world, tree())?;
+        let heard = world.words(1)?;
+        prepared();
+        run::meets_without_a_third(&mut dsm, &heard)
+    }))
 }
 
 /// The promises to the others when one rank cannot go on.
@@ -327,6 +365,14 @@ fn wrong() -> Vec<Check> {
         .omitting(steps::RENEW_TWINS)
         .setup(Setup::new(3).rounds(2))
         .mutant(Promise::Consistency, "instead of"),
+        Check::new(
+            "dsm/takes-written-pages",
+            "fetches a whole page while its keeper writes it",
+            subject(from_rank_0(tree()), run::changes_back),
+        )
+        .omitting(steps::TAKE_TWINS)
+        .setup(Setup::new(2))
+        .mutant(Promise::Consistency, "have changed back"),
         Check::new(
             "dsm/reclaims-too-early",
             "throws diffs away while others still need them",

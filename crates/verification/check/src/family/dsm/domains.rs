@@ -20,6 +20,10 @@ fn reclaiming() -> Config {
     Config { storage_limit: 0, ..domains() }
 }
 
+fn original() -> Config {
+    Config { start: Start::Original, ..domains() }
+}
+
 /// Four words on each page.
 fn of_four() -> Config {
     Config { page_bytes: 16, ..domains() }
@@ -81,8 +85,17 @@ fn pair(
     about: &'static str,
     body: fn(&mut Dsm<'_>, Rounds) -> Result<()>,
 ) -> Check {
+    pair_with(name, about, domains(), body)
+}
+
+fn pair_with(
+    name: &'static str,
+    about: &'static str,
+    config: Config,
+    body: fn(&mut Dsm<'_>, Rounds) -> Result<()>,
+) -> Check {
     let setup = Setup::new(2).topology("node:2");
-    Check::new(name, about, subject(domains(), body)).setup(setup)
+    Check::new(name, about, subject(config, body)).setup(setup)
 }
 
 fn pairs() -> Vec<Check> {
@@ -92,6 +105,27 @@ fn pairs() -> Vec<Check> {
         pair("dsm/demand-current-pair", "words of the current interval are not lost", current),
         pair("dsm/demand-overtaking-pair", "a newer word is not overtaken", overtaking),
         pair("dsm/demand-closed-pair", "a page is closed, and opened again", closed),
+        pair_with(
+            "dsm/demand-back-pair",
+            "words that change back are not kept by whoever has fetched their page meanwhile",
+            original(),
+            run::changes_back,
+        )
+        .policy(Policy::Random, SAMPLES),
+        pair_with(
+            "dsm/demand-again-reclaimed-pair",
+            "a page that was reclaimed before is fetched as it was when it was reclaimed last",
+            reclaiming(),
+            run::written_again,
+        )
+        .policy(Policy::Random, SAMPLES),
+        pair_with(
+            "dsm/demand-back-reclaimed-pair",
+            "the same where every barrier throws away what is not needed",
+            reclaiming(),
+            run::changes_back,
+        )
+        .policy(Policy::Random, SAMPLES),
     ]
 }
 
@@ -101,7 +135,6 @@ pub(super) fn all() -> [Vec<Check>; 7] {
 
 /// The promises of locks and barriers.
 fn right() -> Vec<Check> {
-    let original = Config { start: Start::Original, ..domains() };
     let central = Config { barrier: BarrierKind::Central, ..domains() };
     [
         on_nodes!(
@@ -113,7 +146,7 @@ fn right() -> Vec<Check> {
         on_nodes!(
             "demand-original",
             "the same, with pages that only the first node has",
-            original,
+            original(),
             run::message_passing
         ),
         on_nodes!(
@@ -197,7 +230,7 @@ fn stores() -> Vec<Check> {
         on_nodes!(
             random: "demand-whole",
             "a word is not overtaken by all words of its page",
-            Config { start: Start::Original, ..domains() },
+            original(),
             whole
         ),
         on_nodes!(
@@ -301,6 +334,24 @@ fn wrong_ones() -> Vec<Check> {
             "has come back as its own",
         )
         .omitting(steps::MERGE_INTO_TWINS),
+        pair_with(
+            "dsm/demand-takes-written-pages",
+            "fetches a whole page while ranks of the node that it comes from write it",
+            original(),
+            run::changes_back,
+        )
+        .policy(Policy::Random, SCHEDULES)
+        .omitting(steps::TAKE_TWINS)
+        .mutant(Promise::Consistency, "have changed back"),
+        pair_with(
+            "dsm/takes-old-twins",
+            "fetches a twin that is older than what was reclaimed",
+            reclaiming(),
+            run::written_again,
+        )
+        .policy(Policy::Random, SCHEDULES)
+        .omitting(steps::NOTE_ANEW)
+        .mutant(Promise::Consistency, "before storage was reclaimed"),
         caught(
             "dsm/closes-silently",
             "closes pages that other ranks of the node can still write",

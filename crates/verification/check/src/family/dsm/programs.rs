@@ -1,7 +1,7 @@
 //! Programs without races, and what they must see.
 
 use farside::dsm::{Dsm, Placement, Shared};
-use farside::{Rank, Result};
+use farside::{Rank, Result, WaitOptions, Words};
 
 use crate::family::wrong;
 
@@ -86,6 +86,89 @@ pub(super) fn long_messages(dsm: &mut Dsm<'_>, rounds: u32) -> Result<()> {
     }
     let seen = dsm.get(all, 0)?;
     if seen == rounds { Ok(()) } else { Err(wrong(format!("{seen} instead of {rounds}"))) }
+}
+
+/// Rank 0 writes a word of each of two pages, and writes it back; rank 1, which has no copy of
+/// them, may fetch them meanwhile for their other words. One of the pages was written before.
+pub(super) fn changes_back(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    let is_writer = dsm.world().rank() == Rank(0);
+    if is_writer {
+        dsm.set(all, 0, 1)?;
+    }
+    dsm.barrier()?;
+    if is_writer {
+        dsm.set(all, 1, 5)?;
+        dsm.set(all, 3, 5)?;
+    } else if (dsm.get(all, 0)?, dsm.get(all, 2)?) != (1, 0) {
+        return Err(wrong("misses a store before a barrier"));
+    }
+    // For the explorer: between two operations a rank is alone.
+    dsm.world().barrier()?;
+    if is_writer {
+        dsm.set(all, 1, 0)?;
+        dsm.set(all, 3, 0)?;
+    }
+    dsm.barrier()?;
+    match (dsm.get(all, 1)?, dsm.get(all, 3)?) {
+        (0, 0) => Ok(()),
+        seen => Err(wrong(format!("sees {seen:?}: words of a page that have changed back"))),
+    }
+}
+
+/// The last rank writes a page twice, and before each time the others have no copy of it, if every
+/// barrier reclaims. They look as soon as they have left the barrier.
+pub(super) fn written_again(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    let is_writer = dsm.world().rank().0 == dsm.world().size() - 1;
+    for round in 1..=2 {
+        if is_writer {
+            dsm.set(all, 0, round)?;
+        }
+        dsm.barrier()?;
+        if dsm.get(all, 0)? != round {
+            return Err(wrong("misses what was written before storage was reclaimed"));
+        }
+        dsm.barrier()?;
+    }
+    Ok(())
+}
+
+/// Rank 1 waits for a lock of rank 2, which may die, and rank 0 for rank 1, which does not leave
+/// before that.
+pub(super) fn meets_without_a_third(dsm: &mut Dsm<'_>, heard: &Words) -> Result<()> {
+    let (world, pair) = (dsm.world(), [Rank(0), Rank(1)]);
+    match world.rank().0 {
+        0 => {
+            let met = dsm.barrier_of(&pair);
+            world.signal(heard.at(Rank(1), 0), 1)?;
+            met
+        }
+        1 => {
+            let locked = dsm.locked(0, |_| Ok(()));
+            let met = dsm.barrier_of(&pair);
+            let options = WaitOptions::default();
+            world.wait_among(&pair, heard.at(Rank(1), 0), |heard| heard == 1, options)?;
+            locked.and(met)
+        }
+        _ => dsm.locked(0, |_| Ok(())),
+    }
+}
+
+/// Rank 0 tells rank 2, which may die, of more than its signal brings, and then, in other barriers,
+/// rank 1: until there is no room for more before all of it was taken.
+pub(super) fn long_without_a_third(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
+    let all: Shared<u32> = dsm.alloc_at(4 * LONG_PAGES, Placement::At(0))?;
+    for (round, pair) in [[0, 2], [0, 1], [0, 1]].into_iter().enumerate() {
+        let me = dsm.world().rank().0;
+        if me == 0 {
+            (0..LONG_PAGES).try_for_each(|page| dsm.set(all, 4 * page, round as u32 + 1))?;
+        }
+        if pair.contains(&me) {
+            dsm.barrier_of(&pair.map(Rank))?;
+        }
+    }
+    Ok(())
 }
 
 /// Every rank counts, under a lock.
