@@ -160,8 +160,8 @@ impl Memory {
 }
 
 /// What is known of pages, and their twins. With a copy for each rank, and diffs that are made
-/// eagerly: for each page 1 if others fetch it whole from here and it was written since, and what it
-/// was before. Otherwise the state of a domain, in the memory of its first rank.
+/// eagerly: for each page 1 if others fetch it whole from here and it was written since, and what
+/// it was before. Otherwise the state of a domain, in the memory of its first rank.
 pub(crate) struct PageWindows {
     pub(crate) table: Window<u64>,
     pub(crate) twins: Window<u32>,
