@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use farside::epoch::{Mode, Options as EpochOptions, Window};
+use farside::map::steps::FIND_CELLS;
 use farside::{Error, Local, Lock, Rank, Result, World, lock};
 use farside_conformance::{for_each_test, test};
 use farside_job::faults::{Faults, Kind};
@@ -152,9 +153,9 @@ fn every_fault(name: &str, (kind, after): (Kind, After), program: Program) {
 
 /// Makes a test of each program, in which calls of a kind fail.
 macro_rules! each_fails {
-    ($kind:ident, $after:ident: $($name:ident)*) => {
+    ($kind:expr, $after:ident: $($name:ident)*) => {
         $(#[test] fn $name() {
-            every_fault(stringify!($name), (Kind::$kind, After::$after), programs::$name);
+            every_fault(stringify!($name), ($kind, After::$after), programs::$name);
         })*
     };
 }
@@ -192,7 +193,7 @@ mod allocations {
     use super::*;
 
     each_fails! {
-        Allocation, Again: map locked_map fixed locked_fixed locks epochs locked_epochs array
+        Kind::Allocation, Again: map locked_map fixed locked_fixed locks epochs locked_epochs array
         aggregator pages collectives long_collectives loads_half_a_map
     }
 
@@ -207,10 +208,11 @@ mod operations {
     use super::*;
 
     each_fails! {
-        Operation, Again: map epochs told_epochs array aggregator pages collectives long_collectives
+        Kind::Operation, Again: map epochs told_epochs array aggregator pages collectives
+        long_collectives
     }
     // Whoever fails between taking a place in a queue and giving it back must end.
-    each_fails! { Operation, Ends: locked_map fixed locked_fixed locks locked_epochs }
+    each_fails! { Kind::Operation, Ends: locked_map fixed locked_fixed locks locked_epochs }
 
     /// Whoever ends with an error, ends the others.
     #[test]
@@ -225,8 +227,16 @@ mod answers {
     use super::*;
 
     each_fails! {
-        Answer, Again: epochs told_epochs array aggregator pages collectives long_collectives
+        Kind::Answer, Again: epochs told_epochs array aggregator pages collectives long_collectives
     }
+}
+
+/// Maps and sets whose volumes have no cell left, once: whoever needs one has an error, and the map
+/// is as it was before.
+mod cells {
+    use super::*;
+
+    each_fails! { Kind::Room(FIND_CELLS), Again: map locked_map fixed locked_fixed }
 }
 
 /// A rank that has failed to take a lock or to give it back cannot meet the others at the end of
