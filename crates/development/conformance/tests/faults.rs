@@ -13,6 +13,9 @@ use farside::map::steps::FIND_CELLS;
 use farside::{Error, Local, Lock, Rank, Result, World, lock};
 use farside_conformance::{for_each_test, test};
 use farside_job::faults::{Faults, Kind};
+use farside_launch::Launch;
+use farside_testing::faults::{Outcome as Ended, too_few_files_are_errors, with_few_files};
+use farside_testing::two_nodes;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -237,6 +240,24 @@ mod cells {
     use super::*;
 
     each_fails! { Kind::Room(FIND_CELLS), Again: map locked_map fixed locked_fixed }
+}
+
+/// The call of the system that needs one file more fails, each in turn, in ranks that are processes.
+#[test]
+fn a_rank_that_may_open_few_files_says_so() {
+    const RANKS: u32 = 4;
+    too_few_files_are_errors("two nodes", RANKS, |files| {
+        let launch = Launch::new("sh", RANKS).expect("the environment is in order");
+        let launch = launch.argument("-c").argument(with_few_files(RANKS, files));
+        let launch = launch.argument(env!("CARGO_BIN_EXE_farside-conformance"));
+        let launch = launch.argument("many_windows_come_and_go").options(two_nodes);
+        let report = launch.timeout(DEADLINE).run().expect("the job starts");
+        let output = String::from_utf8_lossy(&report.stdout).into_owned();
+        // The status says that all is well, and nothing else does.
+        let line = |rank| format!("rank {rank}: fine | fine\n");
+        let fine = (0..RANKS).filter(|_| report.status == 0).map(line).collect::<String>();
+        Ended { status: report.status, output: format!("{output}{fine}{:?}", report.failures) }
+    });
 }
 
 /// A rank that has failed to take a lock or to give it back cannot meet the others at the end of
