@@ -8,12 +8,13 @@
 # and in the environment
 #   LIBDIR   where below PREFIX the libraries go, such as lib/x86_64-linux-gnu; lib
 #   DESTDIR  a directory that stands for / while files are written, as makers of packages want it
+#   CFLAGS   more options for the compiler
 set -eu
 # What is installed is for everybody, whoever installs it.
 umask 022
 
 if [ $# -ne 2 ]; then
-    sed -n '5,10s/^# \{0,1\}//p' "$0" >&2
+    sed -n '5,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
 archive=$1 prefix=$2
@@ -41,10 +42,10 @@ for mpi in openmpi mpich; do
         ;;
     esac
     for source in "$here"/c/*.c; do
-        "${CC:-cc}" -std=gnu11 -D_GNU_SOURCE -O2 -fPIC -fvisibility=hidden -Wall -Wextra $flags \
+        "${CC:-cc}" -std=gnu11 -D_GNU_SOURCE -O2 -fPIC -fvisibility=hidden -Wall -Wextra $flags ${CFLAGS:-} \
             -c "$source" -o "$work/$(basename "$source" .c).o"
     done
-    "${CC:-cc}" -shared -o "$lib/libfarside-mpi-$mpi.so" "$work"/*.o "$archive" \
+    "${CC:-cc}" ${CFLAGS:-} -shared -o "$lib/libfarside-mpi-$mpi.so" "$work"/*.o "$archive" \
         -Wl,-soname,"libfarside-mpi-$mpi.so" "-Wl,--version-script=$work/map" -Wl,--gc-sections \
         -Wl,-z,lazy -lpthread -lm -ldl -lrt -lgcc_s -lc
     rm "$work"/*.o

@@ -9,9 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use farside::epoch::{Mode, Options as EpochOptions, Window};
+use farside::map::steps::FIND_CELLS;
 use farside::{Error, Local, Lock, Rank, Result, World, lock};
 use farside_conformance::{for_each_test, test};
 use farside_job::faults::{Faults, Kind};
+use farside_launch::Launch;
+use farside_testing::faults::{Outcome as Ended, too_few_files_are_errors, with_few_files};
+use farside_testing::two_nodes;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -152,9 +156,9 @@ fn every_fault(name: &str, (kind, after): (Kind, After), program: Program) {
 
 /// Makes a test of each program, in which calls of a kind fail.
 macro_rules! each_fails {
-    ($kind:ident, $after:ident: $($name:ident)*) => {
+    ($kind:expr, $after:ident: $($name:ident)*) => {
         $(#[test] fn $name() {
-            every_fault(stringify!($name), (Kind::$kind, After::$after), programs::$name);
+            every_fault(stringify!($name), ($kind, After::$after), programs::$name);
         })*
     };
 }
@@ -192,7 +196,7 @@ mod allocations {
     use super::*;
 
     each_fails! {
-        Allocation, Again: map locked_map fixed locked_fixed locks epochs locked_epochs array
+        Kind::Allocation, Again: map locked_map fixed locked_fixed locks epochs locked_epochs array
         aggregator pages collectives long_collectives loads_half_a_map
     }
 
@@ -207,10 +211,11 @@ mod operations {
     use super::*;
 
     each_fails! {
-        Operation, Again: map epochs told_epochs array aggregator pages collectives long_collectives
+        Kind::Operation, Again: map epochs told_epochs array aggregator pages collectives
+        long_collectives
     }
     // Whoever fails between taking a place in a queue and giving it back must end.
-    each_fails! { Operation, Ends: locked_map fixed locked_fixed locks locked_epochs }
+    each_fails! { Kind::Operation, Ends: locked_map fixed locked_fixed locks locked_epochs }
 
     /// Whoever ends with an error, ends the others.
     #[test]
@@ -225,8 +230,34 @@ mod answers {
     use super::*;
 
     each_fails! {
-        Answer, Again: epochs told_epochs array aggregator pages collectives long_collectives
+        Kind::Answer, Again: epochs told_epochs array aggregator pages collectives long_collectives
     }
+}
+
+/// Maps and sets whose volumes have no cell left, once: whoever needs one has an error, and the map
+/// is as it was before.
+mod cells {
+    use super::*;
+
+    each_fails! { Kind::Room(FIND_CELLS), Again: map locked_map fixed locked_fixed }
+}
+
+/// The call of the system that needs one file more fails, each in turn, in ranks that are processes.
+#[test]
+fn a_rank_that_may_open_few_files_says_so() {
+    const RANKS: u32 = 4;
+    too_few_files_are_errors("two nodes", RANKS, |files| {
+        let launch = Launch::new("sh", RANKS).expect("the environment is in order");
+        let launch = launch.argument("-c").argument(with_few_files(RANKS, files));
+        let launch = launch.argument(env!("CARGO_BIN_EXE_farside-conformance"));
+        let launch = launch.argument("many_windows_come_and_go").options(two_nodes);
+        let report = launch.timeout(DEADLINE).run().expect("the job starts");
+        let output = String::from_utf8_lossy(&report.stdout).into_owned();
+        // The status says that all is well, and nothing else does.
+        let line = |rank| format!("rank {rank}: fine | fine\n");
+        let fine = (0..RANKS).filter(|_| report.status == 0).map(line).collect::<String>();
+        Ended { status: report.status, output: format!("{output}{fine}{:?}", report.failures) }
+    });
 }
 
 /// A rank that has failed to take a lock or to give it back cannot meet the others at the end of

@@ -17,6 +17,8 @@ mod faults;
 mod generated;
 #[path = "programs/known.rs"]
 mod known;
+#[path = "programs/sanitized.rs"]
+mod sanitized;
 #[path = "programs/standard.rs"]
 mod standard;
 #[path = "programs/viewers.rs"]
@@ -46,7 +48,11 @@ impl Mpi {
     }
 
     fn library(self) -> PathBuf {
-        prefix().join("lib").join(format!("libfarside-mpi-{}.so", self.name()))
+        self.library_in(prefix())
+    }
+
+    fn library_in(self, prefix: &Path) -> PathBuf {
+        prefix.join("lib").join(format!("libfarside-mpi-{}.so", self.name()))
     }
 
     /// Returns the command that starts some ranks of what is appended to it.
@@ -120,17 +126,21 @@ fn is_long() -> bool {
 /// The libraries as they are installed, under a prefix that the tests share.
 fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
-    PREFIX.get_or_init(|| {
-        let prefix = scratch().join(format!("mpi-{}", std::process::id()));
-        let installed = Command::new("sh")
-            .arg(here("install.sh"))
-            .arg(libraries().join("libfarside_mpi.a"))
-            .arg(&prefix)
-            .output()
-            .expect("there is a shell");
-        assert!(installed.status.success(), "{installed:?}");
-        prefix
-    })
+    PREFIX.get_or_init(|| install("mpi", ""))
+}
+
+/// Installs the libraries under a prefix of their own, compiled with some more options.
+fn install(name: &str, options: &str) -> PathBuf {
+    let prefix = scratch().join(format!("{name}-{}", std::process::id()));
+    let installed = Command::new("sh")
+        .env("CFLAGS", options)
+        .arg(here("install.sh"))
+        .arg(libraries().join("libfarside_mpi.a"))
+        .arg(&prefix)
+        .output()
+        .expect("there is a shell");
+    assert!(installed.status.success(), "{installed:?}");
+    prefix
 }
 
 /// Compiles a program by the wrapper of an MPI for its language.
@@ -185,13 +195,14 @@ impl Setting {
         self.run_with(path, arguments, &[])
     }
 
-    /// Does the same with more variables.
+    /// Does the same with more variables, which may name another library.
     fn run_with(&self, path: &Path, arguments: &[String], more: &[&str]) -> Ran {
         let mut launcher = self.mpi.launcher(self.ranks);
-        launcher.arg("env").args(self.variables).args(more);
+        launcher.arg("env").args(self.variables);
         if self.with_library {
             launcher.arg(format!("LD_PRELOAD={}", self.mpi.library().display()));
         }
+        launcher.args(more);
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         run(launcher.arg(path).args(arguments))
     }
@@ -199,6 +210,11 @@ impl Setting {
     /// Runs the cases of a program but for those that are known to fail. Each must say that all is
     /// well. Returns how many there were.
     fn is_well(&self, source: &str) -> usize {
+        self.is_well_with(source, program(self.mpi, source), &[])
+    }
+
+    /// Does the same with a program that was compiled from that source, and with more variables.
+    fn is_well_with(&self, source: &str, program: &Program, more: &[&str]) -> usize {
         let is_known = |known: &&Known| {
             known.program == source
                 && known.under.is_none_or(|mpi| mpi == self.mpi)
@@ -213,7 +229,7 @@ impl Setting {
         }
         let cases = known.iter().flat_map(|known| known.cases);
         let without: Vec<String> = cases.map(|case| format!("-{case}")).collect();
-        let ran = self.run(&program(self.mpi, source).path, &without);
+        let ran = self.run_with(&program.path, &without, more);
         let named = format!(
             "{source}, {}, {} ranks, {:?}, without {:?}",
             self.mpi.name(),

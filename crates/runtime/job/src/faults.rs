@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use farside_fabric::{
     Accumulate, Atomic, Caps, Connection, Error, Handler, HandlerId, Hint, JobView, Mapped, Node,
-    OldValue, Rank, Region, Result, SegmentId, Started, Word, forward,
+    OldValue, Probe, ProbeEvent, Rank, Region, Result, SegmentId, Started, Step, Word, forward,
 };
 
 /// What can fail.
@@ -19,6 +19,8 @@ pub enum Kind {
     Operation,
     /// The answer of an operation that has been done.
     Answer,
+    /// A step of a protocol that is left out: without it, the protocol finds no room.
+    Room(Step),
 }
 
 /// The environment variable that says which call fails in a program of another language, which
@@ -111,11 +113,15 @@ impl Faults {
         self.segments.load(Ordering::Relaxed)
     }
 
+    /// Counts a call; whether it is the one that fails.
+    fn strikes(&self, rank: Rank, kind: Kind) -> bool {
+        let is_meant =
+            kind == self.kind && rank == self.rank && self.is_armed.load(Ordering::Relaxed);
+        is_meant && self.calls.fetch_add(1, Ordering::Relaxed) == self.after
+    }
+
     fn check(&self, rank: Rank, kind: Kind) -> Result<()> {
-        if kind != self.kind || rank != self.rank || !self.is_armed.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        if self.calls.fetch_add(1, Ordering::Relaxed) != self.after {
+        if !self.strikes(rank, kind) {
             return Ok(());
         }
         if self.is_told {
@@ -124,7 +130,7 @@ impl Faults {
             let _ = std::io::stderr().write_all(said.as_bytes());
         }
         Err(match kind {
-            Kind::Allocation => Error::Exhausted(TEXT.into()),
+            Kind::Allocation | Kind::Room(_) => Error::Exhausted(TEXT.into()),
             Kind::Operation | Kind::Answer => Error::Network(TEXT.into()),
         })
     }
@@ -151,10 +157,16 @@ impl Faulty {
 }
 
 impl Connection for Faulty {
-    forward! { to .inner: poll cancel block relax wake landings clock probe }
+    forward! { to .inner: poll cancel block relax wake landings clock }
 
     fn job(&self) -> JobView<'_> {
         JobView { caps: &self.caps, ..self.inner.job() }
+    }
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
+        let Kind::Room(step) = self.faults.kind else { return self.inner.probe() };
+        let (inner, faults, rank) =
+            (self.inner.probe(), self.faults.clone(), self.inner.job().rank);
+        Some(Arc::new(Full { inner, faults, rank, step }))
     }
     fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
         self.check(Kind::Allocation)?;
@@ -226,5 +238,24 @@ impl Connection for Faulty {
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
         self.check(Kind::Operation)?;
         self.answer(self.inner.call(node, handler, bytes)?)
+    }
+}
+
+/// The probe of a connection over which a protocol finds no room once.
+struct Full {
+    inner: Option<Arc<dyn Probe>>,
+    faults: Arc<Faults>,
+    rank: Rank,
+    step: Step,
+}
+
+impl Probe for Full {
+    fn event(&self, event: ProbeEvent<'_>) -> Option<u64> {
+        match event {
+            ProbeEvent::Omits(step) if step == self.step => {
+                self.faults.strikes(self.rank, Kind::Room(step)).then_some(1)
+            }
+            event => self.inner.as_ref()?.event(event),
+        }
     }
 }

@@ -68,6 +68,8 @@ caught! {
         "map/without-abandoning", "map/without-abandoning-news";
     fn a_split_that_takes_out_too_early_is_caught:
         "map/locked-without-mark", "map/locked-without-mark-news";
+    fn a_lock_that_is_not_recovered_is_caught:
+        "map/locked-without-recovery", "map/locked-without-recovery-news";
     fn a_bucket_that_is_looked_at_twice_is_caught: "map/batch-looks-twice";
     fn a_cell_that_is_taken_from_a_reader_is_caught: "map/sweeps-unseen";
     fn an_element_without_order_is_caught: "map/fixed-without-order";

@@ -1,6 +1,8 @@
 //! The programs in which calls fail. Each makes what it needs, and frees it whatever becomes of its
 //! use.
 
+use std::cell::Cell;
+
 use farside::array::Builder;
 use farside::dsm::{Config, Dsm};
 use farside::epoch::{Design, Mode, Options as EpochOptions, Window};
@@ -10,12 +12,16 @@ use farside::{
     rw,
 };
 
-/// Whoever fails with a lock ends at once: others wait for it.
+/// Whoever fails with a lock ends at once: others wait for it. One that finds no room gives it back.
 fn unless_locked(is_locked: bool, used: Result<()>) -> Result<Result<()>> {
     match used {
-        Err(error) if is_locked => Err(error),
+        Err(error) if is_locked && !is_full(&error) => Err(error),
         used => Ok(used),
     }
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::TooMuch { .. })
 }
 
 fn map_of(world: &World, synchronization: Synchronization) -> Result<()> {
@@ -24,9 +30,11 @@ fn map_of(world: &World, synchronization: Synchronization) -> Result<()> {
     let map = HashMap::<u64, u64>::with(&world.team(), &options)?;
     // Each of these may fail, and all ranks meet whether it does or not.
     let me = u64::from(world.rank().0);
+    let inserted = Cell::new(0);
     let used = (|| {
         for key in 0..8 {
             map.insert(world, 4 * key + me, key)?;
+            inserted.set(key + 1);
         }
         map.insert_all(world, &[(4 * 9 + me, 9), (4 * 10 + me, 10)])?;
         map.update(world, 4 * 2 + me, |value| value.map(|value| value + 1))?;
@@ -34,6 +42,13 @@ fn map_of(world: &World, synchronization: Synchronization) -> Result<()> {
         map.get(world, 4 + me).map(drop)
     })();
     let used = unless_locked(is_locked, used)?;
+    if used.as_ref().is_err_and(is_full) {
+        // What it had no room for is not in it, and all else is.
+        for key in 0..8 {
+            let held = map.get(world, 4 * key + me).expect("that needs no room");
+            assert_eq!(held, (key < inserted.get()).then_some(key), "of {}", inserted.get());
+        }
+    }
     world.barrier()?;
     let counted = map.own_entries(world).map(drop);
     world.barrier()?;
@@ -153,12 +168,12 @@ fn fixed_of(world: &World, synchronization: &Synchronization) -> Result<()> {
     let used = (0..8).try_for_each(|key| map.insert(world, 4 * key + me, key).map(drop));
     let used = unless_locked(is_locked, used.and_then(|()| map.get(world, me).map(drop)))?;
     map.free(world)?;
-    used?;
+    let of_map = used;
     let set = FixedSet::new(world, 4, 64, synchronization)?;
     let used = (0..8).try_for_each(|at| set.insert(world, 4 * at + me).map(drop));
     let used = unless_locked(is_locked, used.and_then(|()| set.contains(world, me).map(drop)))?;
     set.free(world)?;
-    used
+    of_map.and(used)
 }
 
 /// Maps and sets of fixed size.

@@ -1,9 +1,15 @@
 /* The same twice, for tests in which a call of one rank fails the first time: every rank says what
- * the first error of each time was. */
+ * the first error of each time was.
+ *
+ * usage: faults [threads | files NUMBER]
+ *   threads  asks for MPI_THREAD_MULTIPLE
+ *   files    the last rank may open so many more files */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { PATIENCE_S = 20 };
@@ -99,9 +105,18 @@ static void body(void)
     MPI_Comm_free(&comm);
 }
 
+static void allow_files(int more)
+{
+    int next = dup(0);
+    struct rlimit limit = { (rlim_t)(next + more), (rlim_t)(next + more) };
+    close(next);
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
-    int level, level_wanted = argc > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+    int is_threaded = argc > 1 && strcmp(argv[1], "threads") == 0;
+    int level, level_wanted = is_threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     char before[sizeof first];
     signal(SIGALRM, late);
     alarm(PATIENCE_S);
@@ -109,6 +124,8 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc > 2 && me == ranks - 1)
+        allow_files(atoi(argv[2]));
     body();
     strcpy(before, first[0] == '\0' ? "fine" : first);
     first[0] = '\0';

@@ -1,6 +1,6 @@
 //! One call of one rank fails, each in turn: the same works afterwards, or all ranks know.
 
-use farside_testing::faults::{Outcome, VARIABLE, leave_nothing_behind};
+use farside_testing::faults::{Outcome, VARIABLE, leave_nothing_behind, too_few_files_are_errors};
 
 use super::{Mpi, ONE_NODE, TWO_NODES, compile, is_long, with_library};
 
@@ -48,5 +48,19 @@ fn faults_with_threads_leave_nothing_behind() {
 fn faults_in_mpich_leave_nothing_behind() {
     if is_long() {
         nothing_is_left_behind(Mpi::Mpich, &KINDS, &[]);
+    }
+}
+
+/// MPI itself has all of its files by then: what is still to be opened is the windows'.
+#[test]
+fn a_rank_that_may_open_few_files_says_so() {
+    let is_meant = |mpi: &Mpi| mpi.is_here() && (*mpi == Mpi::OpenMpi || is_long());
+    for mpi in [Mpi::OpenMpi, Mpi::Mpich].into_iter().filter(is_meant) {
+        let program = compile(mpi, "faults.c");
+        too_few_files_are_errors(mpi.name(), 3, |files| {
+            let arguments = ["files".into(), (files - 5).to_string()];
+            let ran = with_library(mpi, 3, TWO_NODES).run(&program.path, &arguments);
+            Outcome { status: ran.status.code().unwrap_or(128), output: ran.output }
+        });
     }
 }

@@ -5,6 +5,8 @@ use farside_rma::{Context, Team, Window, or_free};
 use farside_sync::RwLock;
 use farside_sync::rw::Kind;
 
+use crate::protocol::steps;
+
 /// How ranks that use the same volume of a map keep out of each other's way.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Synchronization {
@@ -130,8 +132,9 @@ impl Guards {
         let Some(locks) = &mut self.locks else {
             return survivors.barrier();
         };
+        let recovers = !survivors.context().omits(steps::RECOVER_LOCKS);
         for (lock, home) in locks.iter_mut().zip(volumes) {
-            if survivors.members().contains(home) {
+            if recovers && survivors.members().contains(home) {
                 lock.recover(survivors)?;
             }
         }

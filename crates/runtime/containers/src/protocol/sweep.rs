@@ -36,6 +36,9 @@ impl Volume<'_> {
         busy: &[u64],
         search: Search,
     ) -> Result<Vec<u32>> {
+        if self.context.omits(steps::FIND_CELLS) {
+            return Err(self.full());
+        }
         if let Some(first) = self.take_fresh(count as u64)? {
             return Ok((first as u32..).take(count).collect());
         }

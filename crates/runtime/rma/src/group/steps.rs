@@ -17,5 +17,7 @@ pub const MEET_AGAIN: Step = Step("meet again when all that was posted has lande
 pub const COUNT_ALL: Step = Step("count landings only where all ranks of the job are members");
 /// Without it, a contribution that was not read yet is overwritten.
 pub const AWAIT_PLACE: Step = Step("reuse the place of a collective when its result has come");
+/// Without it, a handler is called that another rank does not offer yet.
+pub const MEET_TO_SERVE: Step = Step("meet when all have offered a handler");
 /// Without it, others free memory that this member's operations are on their way to.
 pub const FLUSH_BEFORE_FREE: Step = Step("free memory when all that was posted has landed");

@@ -1,12 +1,12 @@
-//! Memory that comes and goes: windows that are freed while operations are on their way, and looks
-//! at operations that may be complete.
+//! Memory that comes and goes: windows that are freed while operations are on their way, handlers
+//! that are called as soon as they are offered, and looks at operations that may be complete.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use farside::sim::program;
-use farside::{Rank, Result, Window, World};
+use farside::{Node, Rank, Result, Window, World};
 use farside_rma::group::steps;
 
 use super::wrong;
@@ -45,6 +45,25 @@ fn makes_again(setup: &Setup) -> Subject {
                 window.free(world)?;
             }
             Ok(())
+        },
+    ))
+}
+
+/// Every rank offers a handler, and calls that of the next one's node.
+fn serves(_: &Setup) -> Subject {
+    Subject::new(program(
+        |_| Ok(()),
+        |world: &World, ()| {
+            let me = world.rank().0 as u8;
+            let handler = world.serve(move |_, _, asked| vec![me + asked[0]])?;
+            let node = Node((world.rank().0 + 1) % world.topology().nodes());
+            let runner = world.topology().leader_of(node)?;
+            let answer = world.call(node, handler, &[1])?;
+            if answer != [runner.0 as u8 + 1] {
+                return Err(wrong(format!("{node} answers {answer:?}")));
+            }
+            // Who leaves serves no more.
+            world.barrier()
         },
     ))
 }
@@ -88,6 +107,13 @@ pub fn checks() -> Vec<Check> {
         Check::new("memory/free-without-flush", "frees memory that a put is on its way to", frees)
             .omitting(steps::FLUSH_BEFORE_FREE)
             .mutant(Promise::Visibility, "segment"),
+        Check::new("memory/serve", "a handler is offered by all before any rank calls it", serves),
+        Check::new("memory/serve-far", "the same on several nodes", serves)
+            .setup(Setup::new(2).topology("node:2")),
+        Check::new("memory/serve-without-meeting", "calls what is not offered yet", serves)
+            .setup(Setup::new(2).topology("node:2"))
+            .omitting(steps::MEET_TO_SERVE)
+            .mutant(Promise::Separation, "no handler"),
         Check::new("memory/look", "a look finds an operation complete, or not", looks(true))
             .setup(Setup::new(2).looks()),
         Check::new("memory/look-never", "relies on an operation being under way", looks(false))

@@ -1,7 +1,7 @@
 //! Maps that survivors of a death recover and go on with. What the dead had under way may land at
 //! any time, also after that.
 
-use farside::map::{Options, Synchronization};
+use farside::map::{Options, Synchronization, steps};
 use farside::sim::{Policy, program};
 use farside::{PeerState, Rank, Result, World, rw};
 
@@ -9,7 +9,7 @@ use super::{Ask, Entries, Get, Insert, Map, Remove, Script, ask, keys};
 use crate::check::{Check, Setup, Subject};
 use crate::family::recovery::teams;
 use crate::family::wrong as failed;
-use crate::property::History;
+use crate::property::{History, Promise};
 
 const PCT: Policy = Policy::Pct { depth: 3 };
 
@@ -77,7 +77,8 @@ fn recovered(synchronization: Synchronization, script: Script) -> impl Fn(&Setup
                     return Err(failed(format!("after the death of {dead:?}: {error}")));
                 };
                 map.recover(&team.attach(world))?;
-                run(&map, AFTER)
+                // Nobody else dies: whoever took part in this can go on.
+                run(&map, AFTER).map_err(|error| failed(format!("after a recovery: {error}")))
             },
         ))
     }
@@ -101,5 +102,10 @@ pub(super) fn checks() -> Vec<Check> {
         )
         .setup(mortal())
         .policy(PCT, 5_000),
+        check("map/locked-without-recovery", CHANGES)
+            .setup(mortal())
+            .policy(PCT, 5_000)
+            .omitting(steps::RECOVER_LOCKS)
+            .mutant(Promise::Progress, "after a recovery"),
     ]
 }
