@@ -42,8 +42,8 @@ for mpi in openmpi mpich; do
         ;;
     esac
     for source in "$here"/c/*.c; do
-        "${CC:-cc}" -std=gnu11 -D_GNU_SOURCE -O2 -fPIC -fvisibility=hidden -Wall -Wextra $flags ${CFLAGS:-} \
-            -c "$source" -o "$work/$(basename "$source" .c).o"
+        "${CC:-cc}" -std=gnu11 -D_GNU_SOURCE -O2 -fPIC -fvisibility=hidden -Wall -Wextra \
+            $flags ${CFLAGS:-} -c "$source" -o "$work/$(basename "$source" .c).o"
     done
     "${CC:-cc}" ${CFLAGS:-} -shared -o "$lib/libfarside-mpi-$mpi.so" "$work"/*.o "$archive" \
         -Wl,-soname,"libfarside-mpi-$mpi.so" "-Wl,--version-script=$work/map" -Wl,--gc-sections \

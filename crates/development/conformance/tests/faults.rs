@@ -242,7 +242,8 @@ mod cells {
     each_fails! { Kind::Room(FIND_CELLS), Again: map locked_map fixed locked_fixed }
 }
 
-/// The call of the system that needs one file more fails, each in turn, in ranks that are processes.
+/// The call of the system that needs one file more fails, each in turn, in ranks that are
+/// processes.
 #[test]
 fn a_rank_that_may_open_few_files_says_so() {
     const RANKS: u32 = 4;

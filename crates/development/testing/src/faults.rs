@@ -56,8 +56,8 @@ pub fn leave_nothing_behind(
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The shell's command that runs a program with its arguments, in which the last of so many ranks may have so few
-/// files open: the call of the system that needs one more fails, each in turn.
+/// The shell's command that runs a program with its arguments, in which the last of so many ranks
+/// may have so few files open: the call of the system that needs one more fails, each in turn.
 pub fn with_few_files(ranks: u32, files: u32) -> String {
     let last = ranks - 1;
     let limit = format!("if [ \"$FARSIDE_RANK\" = {last} ]; then ulimit -n {files}; fi");

@@ -12,7 +12,8 @@ use farside::{
     rw,
 };
 
-/// Whoever fails with a lock ends at once: others wait for it. One that finds no room gives it back.
+/// Whoever fails with a lock ends at once: others wait for it. One that finds no room gives it
+/// back.
 fn unless_locked(is_locked: bool, used: Result<()>) -> Result<Result<()>> {
     match used {
         Err(error) if is_locked && !is_full(&error) => Err(error),
