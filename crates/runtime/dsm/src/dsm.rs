@@ -16,7 +16,7 @@ use crate::config::{Access, Config, Copies, Diffs, Start};
 use crate::copies::{Domains, is_near};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::domain::{self, Domain};
-use crate::eager::{self, Eager};
+use crate::eager::Eager;
 use crate::failure::agree;
 use crate::front::{FaultHandler, PagerGuard};
 use crate::guard::{Allowed, Guard, NoGuard, ViewPages};
@@ -142,7 +142,7 @@ impl<'w> Dsm<'w> {
             method = None;
         }
         let table_words = match config.is_eager() {
-            true => Some(eager::table_words(&config)),
+            true => Some(0),
             false if domains.count() > 1 => Some(domain::table_words(&config, &domains)),
             false => None,
         };

@@ -159,9 +159,9 @@ impl Memory {
     }
 }
 
-/// What is known of pages, and their twins. With a copy for each rank, and diffs that are made
-/// eagerly: for each page 1 if others fetch it whole from here and it was written since, and what
-/// it was before. Otherwise the state of a domain, in the memory of its first rank.
+/// What is known of pages, and their twins: the state of a domain, in the memory of its first rank.
+/// With a copy for each rank, and diffs that are made eagerly, the pages as others fetch them from
+/// here, and no table.
 pub(crate) struct PageWindows {
     pub(crate) table: Window<u64>,
     pub(crate) twins: Window<u32>,

@@ -1,11 +1,10 @@
 //! Diffs and pages of other ranks, where each rank has a copy and diffs are made eagerly.
 
-use farside_fabric::memory::full_fence;
 use farside_fabric::{Error, Rank, Region as Pieces, Result, SegmentId};
 use farside_rma::{Agent, Plain, Window};
 use zerocopy::IntoBytes;
 
-use super::state::{Eager, Kept, Pending};
+use super::state::{Eager, Pending};
 use crate::config::Fetch;
 use crate::state::Local;
 use crate::steps;
@@ -26,9 +25,9 @@ impl Eager {
         Ok(())
     }
 
-    /// Fetches a page from its keeper; if that has written it since others do, what it was before:
-    /// words that are being written may change back, and be in no diff. What it lacks is in diffs
-    /// that are pending here, or will be.
+    /// Fetches a page from its keeper, as it was before any diff that is kept: words that are being
+    /// written may change back, and be in no diff. What it lacks is in diffs that are pending here,
+    /// or will be.
     fn fetch_whole(
         &self,
         here: &mut Local<'_>,
@@ -37,45 +36,21 @@ impl Eager {
         into: &mut [u32],
     ) -> Result<()> {
         let at = page as usize * into.len();
-        self.fetch_words(here, &here.memory.copy, (keeper, at), into)?;
+        let from = match &here.memory.pages {
+            Some(pages) if !here.context.omits(steps::TAKE_TWINS) => &pages.twins,
+            _ => &here.memory.copy,
+        };
+        self.fetch_words(here, from, (keeper, at), into)?;
         here.count(2, size_of_val(into));
-        let Some(pages) = &here.memory.pages else { return Ok(()) };
-        // A store that is in the copy comes after what its rank has said ahead of it.
-        full_fence();
-        let mut is_before = [0; 2];
-        self.fetch_words(here, &pages.table, (keeper, 2 * page as usize), &mut is_before)?;
-        let takes_it = is_before != [0; 2] && !here.context.omits(steps::TAKE_TWINS);
-        if takes_it {
-            full_fence();
-            self.fetch_words(here, &pages.twins, (keeper, at), into)?;
-        }
-        here.count(2, size_of_val(&is_before));
-        if takes_it {
-            here.count(2, size_of_val(into));
-        }
         Ok(())
     }
 
-    /// Others fetch a page from here, from now on: before this rank writes it, as it is.
+    /// Others fetch a page from here, from now on, as it is now.
     pub(super) fn keep_page(&mut self, here: &Local<'_>, page: u32) -> Result<()> {
-        let was = std::mem::replace(&mut self.pages[page as usize].kept, Kept::Page);
-        match &here.memory.pages {
-            Some(pages) if was == Kept::Before => {
-                here.put_own(pages.table.at(here.me, page as usize), &[0])
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Stores a page that others fetch from here, as it is before this rank writes it.
-    pub(super) fn keep_before(&mut self, here: &Local<'_>, page: u32) -> Result<()> {
         let Some(pages) = &here.memory.pages else { return Ok(()) };
         let begin = page as usize * here.page_words();
         here.memory.copy.own().read(begin, &mut self.scratch)?;
-        here.put_own(pages.twins.at(here.me, begin), &self.scratch)?;
-        here.put_own(pages.table.at(here.me, page as usize), &[1])?;
-        self.pages[page as usize].kept = Kept::Before;
-        Ok(())
+        here.put_own(pages.twins.at(here.me, begin), &self.scratch)
     }
 
     /// Fetches words of a rank's part of a window.

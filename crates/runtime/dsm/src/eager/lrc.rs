@@ -12,13 +12,13 @@
 //!            `a_twin_that_is_kept_is_caught`,
 //!            `a_page_that_is_fetched_while_it_is_written_is_caught`.
 //! Cost:      a fault on an invalid page 1 get for each diff that matters, all under way at once,
-//!            and 2 for the page if there is no copy, or 3 if its keeper has written it.
+//!            and 1 for the page if there is no copy.
 //! Checked:   3 ranks: message passing, store buffering, false sharing, chains of locks, barriers
 //!            of some, exhaustively; `farside check dsm`.
 
 use farside_fabric::Result;
 
-use super::state::{Eager, Kept, Pending};
+use super::state::{Eager, Pending};
 use crate::diff::{self, Made};
 use crate::guard::{Allowed, allow_all};
 use crate::interval::{Interval, Notice};
@@ -38,9 +38,6 @@ impl Eager {
     pub(super) fn write_fault(&mut self, here: &mut Local<'_>, page: u32) -> Result<()> {
         here.count_write_fault();
         self.validate(here, page)?;
-        if self.pages[page as usize].kept == Kept::Page {
-            self.keep_before(here, page)?;
-        }
         self.pages[page as usize].is_dirty = true;
         self.dirty.push(page);
         if self.pages[page as usize].twin.is_none() {

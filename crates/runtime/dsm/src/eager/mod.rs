@@ -18,27 +18,20 @@ use crate::protocol::{Log, Protocol, Told};
 use crate::state::{Local, numbers_before};
 use crate::time::Time;
 pub(crate) use state::Eager;
-use state::{Kept, Page};
-
-/// Returns the number of words of what others must know of the pages of a rank.
-pub(crate) fn table_words(config: &Config) -> usize {
-    config.bytes as usize / config.page_bytes
-}
+use state::Page;
 
 impl Eager {
     pub(crate) fn new(world: &World, config: &Config) -> Result<Eager> {
         let is_first = world.rank() == Rank(0);
         let keeper = (config.start == Start::Original && !is_first).then_some(Rank(0));
         let is_unasked = config.start == Start::ZeroInvalid && !is_first;
-        let is_kept = config.start == Start::Original && is_first && world.size() > 1;
-        let kept = if is_kept { Kept::Page } else { Kept::No };
-        let page = || Page { keeper, kept, is_unasked, ..Page::default() };
+        let page = || Page { keeper, is_unasked, ..Page::default() };
         let handler = match config.fetch {
             Fetch::Call => Some(world.serve(fetch::serve)?),
             Fetch::Get => None,
         };
         Ok(Eager {
-            pages: (0..table_words(config)).map(|_| page()).collect(),
+            pages: (0..config.bytes as usize / config.page_bytes).map(|_| page()).collect(),
             order: numbers_before(world).1,
             handler,
             scratch: vec![0; config.page_bytes / 4],
@@ -125,24 +118,21 @@ impl Protocol for Eager {
             if last.is_none_or(|(_, rank)| rank != here.me.0) {
                 continue;
             }
-            // No rank writes it before the others fetch it.
-            self.keep_page(here, page)?;
             if !self.pages[page as usize].is_valid() {
                 self.validate(here, page)?;
                 here.guard.allow(page, 1, Allowed::Reading)?;
             }
+            // Who fetches it meanwhile knows of all diffs that make the difference.
+            self.keep_page(here, page)?;
         }
         Ok(())
     }
 
-    fn forget_diffs(&mut self, here: &mut Local<'_>) -> Result<()> {
+    fn forget_diffs(&mut self, _here: &mut Local<'_>) -> Result<()> {
         for page in &mut self.pages {
             let Some((_, keeper)) = page.last.take() else { continue };
             if !page.is_valid() {
                 page.keeper = Some(Rank(keeper));
-            }
-            if keeper != here.me.0 && page.kept == Kept::Page {
-                page.kept = Kept::No;
             }
             page.pending = Vec::new();
         }

@@ -36,7 +36,6 @@ pub(crate) struct Eager {
 pub(super) struct Page {
     /// The rank that has a copy, if this rank has none.
     pub(super) keeper: Option<Rank>,
-    pub(super) kept: Kept,
     /// True of a zeroed page that is not valid before it was asked for.
     pub(super) is_unasked: bool,
     pub(super) pending: Vec<Pending>,
@@ -45,19 +44,6 @@ pub(super) struct Page {
     pub(super) is_dirty: bool,
     /// The last interval that wrote it, since storage was reclaimed: its order, and its rank.
     pub(super) last: Option<(u64, u32)>,
-}
-
-/// What ranks without a copy of a page get if they fetch it from here.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// They do not fetch it from here.
-    #[default]
-    No,
-    /// The page: this rank has not written it since they do.
-    Page,
-    /// What the page was before this rank wrote it, also when they do not fetch it from here any
-    /// more.
-    Before,
 }
 
 #[derive(Debug, Clone, Copy)]
