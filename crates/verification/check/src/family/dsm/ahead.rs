@@ -59,6 +59,26 @@ pub(super) fn pushed_later(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
     }
 }
 
+/// Rank 1 writes all pages twice, too many to come with a barrier, and before each time the others
+/// have no copy of them, if every barrier reclaims. They look as soon as they have left it.
+pub(super) fn written_again(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {
+    let all = dsm.alloc_at::<u32>(2 * MANY as usize, Placement::At(0))?;
+    let is_writer = dsm.world().rank() == Rank(1);
+    for round in 1..=2 {
+        for page in (0..MANY as usize).filter(|_| is_writer) {
+            dsm.set(all, 2 * page, round)?;
+        }
+        dsm.barrier()?;
+        for page in 0..MANY as usize {
+            if dsm.get(all, 2 * page)? != round {
+                return Err(wrong("misses what was written before storage was reclaimed"));
+            }
+        }
+        dsm.barrier()?;
+    }
+    Ok(())
+}
+
 /// Rank 1 makes a view of four pages, and writes some of them: another one in each round. The
 /// others write a word of the last one.
 pub(super) fn opened(dsm: &mut Dsm<'_>, _rounds: Rounds) -> Result<()> {

@@ -5,7 +5,7 @@ use farside::dsm::{BarrierKind, Config, Copies, Diffs, Dsm, Start, steps};
 use farside::sim::{Policy, omitting, staged};
 use farside::{Rank, Result};
 
-use super::ahead::{self, most, opened, pushed, pushed_later, whole};
+use super::ahead::{self, most, opened, pushed, pushed_later, whole, written_again};
 use super::{Rounds, config, programs as run};
 use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
@@ -115,8 +115,8 @@ fn pairs() -> Vec<Check> {
         pair_with(
             "dsm/demand-again-reclaimed-pair",
             "a page that was reclaimed before is fetched as it was when it was reclaimed last",
-            reclaiming(),
-            run::written_again,
+            Config { storage_limit: 0, ..of_many() },
+            written_again,
         )
         .policy(Policy::Random, SAMPLES),
         pair_with(
@@ -346,8 +346,8 @@ fn wrong_ones() -> Vec<Check> {
         pair_with(
             "dsm/takes-old-twins",
             "fetches a twin that is older than what was reclaimed",
-            reclaiming(),
-            run::written_again,
+            Config { storage_limit: 0, ..of_many() },
+            written_again,
         )
         .policy(Policy::Random, SCHEDULES)
         .omitting(steps::NOTE_ANEW)

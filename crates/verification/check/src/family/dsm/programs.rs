@@ -116,24 +116,6 @@ pub(super) fn changes_back(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
     }
 }
 
-/// The last rank writes a page twice, and before each time the others have no copy of it, if every
-/// barrier reclaims. They look as soon as they have left the barrier.
-pub(super) fn written_again(dsm: &mut Dsm<'_>, _rounds: u32) -> Result<()> {
-    let all = words(dsm)?;
-    let is_writer = dsm.world().rank().0 == dsm.world().size() - 1;
-    for round in 1..=2 {
-        if is_writer {
-            dsm.set(all, 0, round)?;
-        }
-        dsm.barrier()?;
-        if dsm.get(all, 0)? != round {
-            return Err(wrong("misses what was written before storage was reclaimed"));
-        }
-        dsm.barrier()?;
-    }
-    Ok(())
-}
-
 /// Rank 1 waits for a lock of rank 2, which may die, and rank 0 for rank 1, which does not leave
 /// before that.
 pub(super) fn meets_without_a_third(dsm: &mut Dsm<'_>, heard: &Words) -> Result<()> {
