@@ -97,7 +97,7 @@ fn misuse_is_told() {
             if world.rank() == Rank(1) {
                 std::mem::forget(lock.read(world)?);
             }
-            assert!(lock.free(world).unwrap_err().to_string().contains("rank 1 has it"));
+            assert!(lock.free(world).unwrap_err().to_string().contains("rank 1 holds it"));
         }
         Ok(())
     })

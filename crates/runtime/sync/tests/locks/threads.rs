@@ -143,7 +143,7 @@ fn a_lock_that_is_held_cannot_be_freed() {
         }
         lock.free(world)
     });
-    assert!(told.contains("while rank 1 has it"), "{told}");
+    assert!(told.contains("while rank 1 holds it"), "{told}");
 }
 
 #[test]
