@@ -117,7 +117,7 @@ pub(crate) fn run(
     runner.run(&build.output_to(messages.clone()))?;
     let said = fs::read_to_string(&messages).context("cannot read what cargo said")?;
     let mut programs: Vec<Program> = said.lines().filter_map(Program::of_message).collect();
-    programs.sort_by(|one, other| one.command().cmp(&other.command()));
+    programs.sort_by_key(Program::command);
     if programs.is_empty() {
         bail!("cargo has built no test program");
     }

@@ -189,20 +189,6 @@ fn barriers() -> Vec<Check> {
         ),
         right("dsm/some-tree", "the same along the tree", tree(), run::some),
         right(
-            "dsm/changes-back",
-            "words that change back are not kept by a rank that has fetched their page meanwhile",
-            from_rank_0(tree()),
-            run::changes_back,
-        )
-        .setup(Setup::new(2)),
-        right(
-            "dsm/changes-back-reclaimed",
-            "the same where every barrier throws away what is not needed",
-            reclaiming(tree()),
-            run::changes_back,
-        )
-        .setup(Setup::new(2)),
-        right(
             "dsm/told",
             "what one hears in a barrier of two, the next one with a lock sees, too",
             tree(),
@@ -222,6 +208,26 @@ fn barriers() -> Vec<Check> {
             run::false_sharing,
         )
         .setup(twice()),
+    ]
+}
+
+/// Pages that are fetched whole while their keeper writes them.
+fn copies() -> Vec<Check> {
+    vec![
+        right(
+            "dsm/changes-back",
+            "words that change back are not kept by a rank that has fetched their page meanwhile",
+            from_rank_0(tree()),
+            run::changes_back,
+        )
+        .setup(Setup::new(2)),
+        right(
+            "dsm/changes-back-reclaimed",
+            "the same where every barrier throws away what is not needed",
+            reclaiming(tree()),
+            run::changes_back,
+        )
+        .setup(Setup::new(2)),
     ]
 }
 
@@ -366,14 +372,6 @@ fn wrong() -> Vec<Check> {
         .setup(Setup::new(3).rounds(2))
         .mutant(Promise::Consistency, "instead of"),
         Check::new(
-            "dsm/takes-written-pages",
-            "fetches a whole page while its keeper writes it",
-            subject(from_rank_0(tree()), run::changes_back),
-        )
-        .omitting(steps::TAKE_TWINS)
-        .setup(Setup::new(2))
-        .mutant(Promise::Consistency, "have changed back"),
-        Check::new(
             "dsm/reclaims-too-early",
             "throws diffs away while others still need them",
             subject(reclaiming(tree()), run::false_sharing),
@@ -416,6 +414,20 @@ fn wrong() -> Vec<Check> {
     ]
 }
 
+/// The wrong one of pages that are fetched whole.
+fn wrong_copies() -> Vec<Check> {
+    vec![
+        Check::new(
+            "dsm/takes-written-pages",
+            "fetches a whole page while its keeper writes it",
+            subject(from_rank_0(tree()), run::changes_back),
+        )
+        .omitting(steps::TAKE_TWINS)
+        .setup(Setup::new(2))
+        .mutant(Promise::Consistency, "have changed back"),
+    ]
+}
+
 /// The wrong one whose acknowledgements go back.
 fn wrong_mail() -> Vec<Check> {
     let subject = subject(roomy(tree()), run::long_messages);
@@ -427,6 +439,7 @@ fn wrong_mail() -> Vec<Check> {
 
 /// All checks of shared pages.
 pub fn checks() -> Vec<Check> {
-    let paper = [locks(), barriers(), deaths(), failures(), many(), wrong(), wrong_mail()];
-    paper.into_iter().chain(domains::all()).flatten().collect()
+    let right = [locks(), barriers(), copies(), deaths(), failures(), many()];
+    let paper = right.into_iter().chain([wrong(), wrong_copies(), wrong_mail()]);
+    paper.chain(domains::all()).flatten().collect()
 }

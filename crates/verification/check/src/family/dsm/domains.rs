@@ -129,8 +129,8 @@ fn pairs() -> Vec<Check> {
     ]
 }
 
-pub(super) fn all() -> [Vec<Check>; 7] {
-    [pairs(), right(), stores(), deaths(), many(), wrong_ones(), wrong_ahead()]
+pub(super) fn all() -> [Vec<Check>; 8] {
+    [pairs(), right(), stores(), deaths(), many(), wrong_ones(), wrong_copies(), wrong_ahead()]
 }
 
 /// The promises of locks and barriers.
@@ -334,6 +334,28 @@ fn wrong_ones() -> Vec<Check> {
             "has come back as its own",
         )
         .omitting(steps::MERGE_INTO_TWINS),
+        caught(
+            "dsm/closes-silently",
+            "closes pages that other ranks of the node can still write",
+            subject(domains(), closed),
+            "node:2",
+            "that had been closed",
+        )
+        .omitting(steps::TELL_OF_CLOSED),
+        caught(
+            "dsm/closes-under-writers",
+            "closes a page that a neighbour can still write",
+            subject(domains(), retired),
+            "node:2",
+            "that a neighbour had left alone",
+        )
+        .omitting(steps::HEED_WRITERS),
+    ]
+}
+
+/// The wrong ones of pages that are fetched whole.
+fn wrong_copies() -> Vec<Check> {
+    vec![
         pair_with(
             "dsm/demand-takes-written-pages",
             "fetches a whole page while ranks of the node that it comes from write it",
@@ -352,22 +374,6 @@ fn wrong_ones() -> Vec<Check> {
         .policy(Policy::Random, SCHEDULES)
         .omitting(steps::NOTE_ANEW)
         .mutant(Promise::Consistency, "before storage was reclaimed"),
-        caught(
-            "dsm/closes-silently",
-            "closes pages that other ranks of the node can still write",
-            subject(domains(), closed),
-            "node:2",
-            "that had been closed",
-        )
-        .omitting(steps::TELL_OF_CLOSED),
-        caught(
-            "dsm/closes-under-writers",
-            "closes a page that a neighbour can still write",
-            subject(domains(), retired),
-            "node:2",
-            "that a neighbour had left alone",
-        )
-        .omitting(steps::HEED_WRITERS),
     ]
 }
 
