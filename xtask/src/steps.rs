@@ -29,8 +29,13 @@ const MIRI: &[&str] = &[
 /// of other languages are made of.
 const ASAN: &str = "-p farside-fabric -p farside-shm -p farside-rma -p farside-epoch -p \
                     farside-containers -p farside-dsm -p farside-interop";
+/// The module of Python, whose tests run with it, too.
+const ASAN_PYTHON: &str = "-p farside-python --lib";
+/// What a job leaves behind goes with its process, and page faults are the pager's.
+const ASAN_OPTIONS: &str =
+    "detect_leaks=0:handle_segv=0:handle_sigbus=0:detect_stack_use_after_return=0";
 /// What tests are built for where build scripts are built for something else.
-const HOST: &str = "x86_64-unknown-linux-gnu";
+pub(crate) const HOST: &str = "x86_64-unknown-linux-gnu";
 /// The crates that are not published: the tools and tests of this repository, and the interfaces of
 /// other languages.
 const UNPUBLISHED: [&str; 8] = [
@@ -239,7 +244,14 @@ fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Resu
             for task in tasks(step, root, options.long) {
                 runner.run(&task).map_err(alone(task.to_string()))?;
             }
-            return Ok(Outcome::Passed);
+            if step != Step::Asan {
+                return Ok(Outcome::Passed);
+            }
+            let build = sanitizing(nightly(root, &format!("build --target {HOST} {ASAN_PYTHON}")));
+            python::sanitized(root, &runner, &build, ASAN_OPTIONS).map(|outcome| match outcome {
+                Outcome::Skipped(reason) => Outcome::Warned(format!("without Python: {reason}")),
+                outcome => outcome,
+            })
         }
     };
     own.map_err(alone(format!("cargo xtask test --only {}", step.name())))
@@ -326,8 +338,7 @@ pub(crate) fn manifest_value(root: &Path, name: &str) -> Option<String> {
 /// The programs of a step; none for the steps that this program does itself.
 fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
     let cargo = |line: &str| built_once(Task::new(root, "cargo", line));
-    // A `cargo` that runs another one knows no `+nightly`; rustup does.
-    let nightly = |line: &str| Task::new(root, "rustup", &format!("run nightly cargo {line}"));
+    let nightly = |line: &str| nightly(root, line);
     let tests = |line: &str| {
         let task = cargo(line);
         if long { task.variable("FARSIDE_LONG", "1") } else { task }
@@ -389,6 +400,11 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
     }
 }
 
+/// A line of nightly's `cargo`. A `cargo` that runs another one knows no `+nightly`; rustup does.
+fn nightly(root: &Path, line: &str) -> Task {
+    Task::new(root, "rustup", &format!("run nightly cargo {line}"))
+}
+
 /// The programs of the steps that look for undefined behaviour, given how nightly's `cargo` runs.
 fn sanitized(step: Step, nightly: impl Fn(&str) -> Task) -> Vec<Task> {
     if step == Step::Miri {
@@ -402,15 +418,13 @@ fn sanitized(step: Step, nightly: impl Fn(&str) -> Task) -> Vec<Task> {
         return MIRI.iter().map(miri).collect();
     }
     // Only what is built for the target has the sanitizer, and build scripts have not.
-    let task = nightly(&format!("test --target {HOST} --tests {ASAN}"))
-        .variable("CARGO_TARGET_DIR", &target("asan"))
-        .variable("RUSTFLAGS", "-Zsanitizer=address")
-        // What a job leaves behind goes with its process, and page faults are the pager's.
-        .variable(
-            "ASAN_OPTIONS",
-            "detect_leaks=0:handle_segv=0:handle_sigbus=0:detect_stack_use_after_return=0",
-        );
-    vec![task]
+    let tests = nightly(&format!("test --target {HOST} --tests {ASAN}"));
+    vec![sanitizing(tests).variable("ASAN_OPTIONS", ASAN_OPTIONS)]
+}
+
+/// A build with an address sanitizer, in a directory of its own.
+fn sanitizing(task: Task) -> Task {
+    task.variable("CARGO_TARGET_DIR", &target("asan")).variable("RUSTFLAGS", "-Zsanitizer=address")
 }
 
 /// In CI everything is built once: what helps to build again, or to debug, only costs time there.
